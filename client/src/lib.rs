@@ -1,0 +1,1 @@
+//! speaks as a client.

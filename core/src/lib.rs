@@ -1,0 +1,7 @@
+//! The rules of the log: everything that decides, and nothing that does.
+//!
+//! No I/O, no async, no clock and no randomness live here: time and random bytes are arguments. Whatever recovers state
+//! from disk and whatever follows a leader runs the same `apply` as the leader itself.
+
+pub mod collections;
+pub mod ids;

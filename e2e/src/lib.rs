@@ -1,0 +1,1 @@
+//! the product as processes.

@@ -1,0 +1,14 @@
+//! The only way to the outside: sockets, timers, tasks, threads and randomness.
+//!
+//! Every other crate reaches the operating system's clock, network and scheduler through here (clippy refuses the rest),
+//! so that a simulator can put its own in their place and run the very code that production runs. Files are
+//! `taffrail-storage`'s business, which has a seam of its own.
+
+pub mod blocking;
+pub mod net;
+pub mod random;
+pub mod shard;
+pub mod shutdown;
+pub mod signal;
+pub mod task;
+pub mod time;

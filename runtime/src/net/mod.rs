@@ -1,0 +1,6 @@
+//! Streams of bytes between processes.
+
+mod send_file;
+mod tcp;
+
+pub use tcp::{DetachedStream, TcpListener, TcpStream, connect};

@@ -1,0 +1,221 @@
+//! TCP.
+
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+
+use super::send_file;
+
+/// Connections that the kernel holds for us before we take them.
+const BACKLOG: u32 = 4096;
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct TcpListener {
+    inner: tokio::net::TcpListener,
+}
+
+impl TcpListener {
+    /// Listens on `address`; port 0 lets the system choose one.
+    ///
+    /// # Errors
+    /// When the address is taken, not ours, or not allowed.
+    pub async fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = match address {
+            SocketAddr::V4(_) => tokio::net::TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => tokio::net::TcpSocket::new_v6()?,
+        };
+        // So that a restart need not wait for connections of the last run to be forgotten.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(Self { inner: socket.listen(BACKLOG)? })
+    }
+
+    /// The address that is listened on.
+    ///
+    /// # Errors
+    /// When the system cannot tell.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// When none can be taken now, for instance for want of file descriptors; the listener stays usable.
+    pub async fn accept(&self) -> io::Result<(DetachedStream, SocketAddr)> {
+        let (stream, peer) = self.inner.accept().await?;
+        stream.set_nodelay(true)?;
+        Ok((DetachedStream { inner: stream.into_std()? }, peer))
+    }
+}
+
+/// A connection that belongs to no shard yet: [`DetachedStream::attach`] binds it to the one that is current.
+#[derive(Debug)]
+pub struct DetachedStream {
+    inner: std::net::TcpStream,
+}
+
+impl DetachedStream {
+    /// Makes the current shard the connection's owner.
+    ///
+    /// # Errors
+    /// When the event queue refuses it.
+    pub fn attach(self) -> io::Result<TcpStream> {
+        Ok(TcpStream { inner: tokio::net::TcpStream::from_std(self.inner)? })
+    }
+}
+
+/// Connects to `address`, a host and port; the name is resolved anew at each call.
+///
+/// # Errors
+/// When the name does not resolve or nobody answers.
+pub async fn connect(address: &str) -> io::Result<TcpStream> {
+    let inner = tokio::net::TcpStream::connect(address).await?;
+    inner.set_nodelay(true)?;
+    Ok(TcpStream { inner })
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct TcpStream {
+    inner: tokio::net::TcpStream,
+}
+
+impl TcpStream {
+    /// Address of the other end.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.peer_addr()
+    }
+
+    /// Address of this end.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    /// Waits until bytes can be read, or the other end has closed.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.inner.readable().await
+    }
+
+    /// Reads what is there into `buffer`'s spare capacity without waiting. `Ok(0)` = the other end has closed (or there
+    /// was no spare capacity).
+    ///
+    /// # Errors
+    /// `WouldBlock` when nothing is there; other kinds when the connection is broken.
+    pub fn try_read_buf(&self, buffer: &mut bytes::BytesMut) -> io::Result<usize> {
+        self.inner.try_read_buf(buffer)
+    }
+
+    /// Writes as much of `slices` as the socket takes, waiting until it takes something.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub async fn write_vectored(&self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        loop {
+            match self.inner.try_write_vectored(slices) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.inner.writable().await?,
+                result => return result,
+            }
+        }
+    }
+
+    /// Sends `length` bytes of `file` from `position` on, without copying them through this process where the system can.
+    /// The range must exist in full.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when the file ends early; otherwise when the connection is broken or the file unreadable.
+    pub async fn send_file(&self, file: &File, mut position: u64, length: u64) -> io::Result<()> {
+        let end = position + length;
+        while position < end {
+            self.inner.writable().await?;
+            let sent =
+                self.inner.try_io(Interest::WRITABLE, || send_file::send(&self.inner, file, position, end - position));
+            match sent {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => position += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AsyncRead for TcpStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for TcpStream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_range_arrives_byte_for_byte_also_when_larger_than_the_socket_buffer() {
+        let mut file = tempfile::tempfile().unwrap();
+        let content: Vec<u8> = (0..3_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        file.write_all(&content).unwrap();
+        let listener = TcpListener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let reader = crate::task::spawn(async move {
+            let mut stream = connect(&address).await.unwrap();
+            let mut received = Vec::new();
+            stream.read_to_end(&mut received).await.unwrap();
+            received
+        });
+        let (stream, _) = listener.accept().await.unwrap();
+        let stream = stream.attach().unwrap();
+        stream.send_file(&file, 7, 2_900_000).await.unwrap();
+        drop(stream);
+        assert!(reader.await.unwrap() == content[7..2_900_007]);
+    }
+
+    #[tokio::test]
+    async fn a_range_past_the_end_of_the_file_is_an_error_not_a_wait() {
+        let file = tempfile::tempfile().unwrap();
+        let listener = TcpListener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let peer = connect(&listener.local_addr().unwrap().to_string()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let error = stream.attach().unwrap().send_file(&file, 0, 10).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        drop(peer);
+    }
+}

@@ -1,0 +1,3 @@
+//! The binary `taffrail`.
+
+fn main() {}
