@@ -1,0 +1,65 @@
+# The commands of the project. `make run` and `make test` do all the set-up that they need.
+# Budgets of the short form on two cores, in minutes; a suite that outgrows its own moves scenarios to `test-long`.
+BUDGET_UNIT       := 8
+BUDGET_CLIENTS    := 6
+BUDGET_CLUSTER    := 6
+BUDGET_SIMULATION := 4
+BUDGET_TOOLS      := 4
+
+# test-long: SHARD=i/n runs the i-th of n parts. fuzz: seconds for each target. sim: how many seeds.
+SHARD ?= 1/1
+FUZZ_SECONDS ?= 60
+SEEDS ?= 200
+
+TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
+# Real processes are tested with the binary that people run.
+export TAFFRAIL_BIN ?= $(TARGET_DIR)/release/taffrail
+
+.PHONY: help run build test test-long unit setup cases clients cluster simulation sim lint fix fuzz advisories
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+run: ## serve Kafka clients at 127.0.0.1:9092, with the topics of examples/quickstart.yaml
+	cargo run --release -- up -f examples/quickstart.yaml
+
+build: ## the release binary
+	cargo build --release --locked -p taffrail-server
+
+test: unit setup build cases clients cluster simulation ## the short form of every suite (45 minutes warm, 80 cold)
+
+unit: ## unit and property tests of every crate
+	bash .ci/suite unit $(BUDGET_UNIT) cargo test --workspace --locked --exclude taffrail-e2e
+
+setup: ## install what the end-to-end tests need: clients, and Apache Kafka 4.4 as the oracle
+	bash .ci/suite setup $(BUDGET_TOOLS) bash e2e/setup/install
+
+cases: build ## failures that users of such systems reported, as tests
+	bash .ci/suite cases $(BUDGET_CLUSTER) bash e2e/cases/run
+
+clients: build ## the same scenario through every client library
+	bash .ci/suite clients $(BUDGET_CLIENTS) cargo test --locked -p taffrail-e2e --test clients -- --test-threads 2
+
+cluster: build ## real processes: kills, real input, Kafka's own tools on our files
+	bash .ci/suite cluster $(BUDGET_CLUSTER) cargo test --locked -p taffrail-e2e --test durability --test corpus -- --test-threads 1
+
+simulation: ## the storage engine under a seeded, failing disk
+	bash .ci/suite simulation $(BUDGET_SIMULATION) cargo run --release --locked -p taffrail-sim -- --seeds $(SEEDS)
+
+test-long: build ## all long forms; SHARD=i/n for a part
+	TAFFRAIL_LONG=1 SHARD=$(SHARD) bash e2e/long
+
+lint: ## everything that can be checked without running the product
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	bash .ci/deny
+
+fix: ## what a machine can mend
+	cargo fmt --all
+	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+
+fuzz: ## hostile input to every decoder, FUZZ_SECONDS for each target
+	FUZZ_SECONDS=$(FUZZ_SECONDS) cargo run --release --locked -p taffrail-fuzz
+
+advisories: ## known faults in dependencies; needs the advisory database from the network
+	cargo deny check advisories
