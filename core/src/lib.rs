@@ -4,4 +4,5 @@
 //! from disk and whatever follows a leader runs the same `apply` as the leader itself.
 
 pub mod collections;
+pub mod errors;
 pub mod ids;
