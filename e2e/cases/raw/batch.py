@@ -117,7 +117,7 @@ def compress(codec, data):
     if codec == SNAPPY:
         return snappy_java_frame(data)
     if codec == LZ4:
-        return lz4.frame.compress(data)
+        return lz4.frame.compress(data, block_linked=False)  # no Kafka client links blocks
     if codec == ZSTD:
         return zstandard.ZstdCompressor().compress(data)
     return data

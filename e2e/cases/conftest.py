@@ -1,0 +1,81 @@
+"""Fixtures: one broker that most tests share, brokers of their own for those that stop or fill one, and a RAW client."""
+
+import os
+import sys
+
+import pytest
+
+from raw import broker as brokers
+from raw.client import Client
+from raw.groups import wait_for_coordinator
+
+
+def pytest_addoption(parser):
+    parser.addoption("--long", action="store_true", help="run the long forms too")
+
+
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        mark = item.get_closest_marker("beyond_kafka")
+        if mark and brokers.is_kafka():
+            item.add_marker(pytest.mark.skip(reason=f"beyond Kafka: {mark.args[0]}"))
+        if item.get_closest_marker("long") and not config.getoption("--long"):
+            item.add_marker(pytest.mark.skip(reason="long form (make test-long)"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """With CI=true nothing of the short form may be skipped for want of a tool; a long form is no part of it."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and os.environ.get("CI") == "true" and not brokers.is_kafka() and not item.get_closest_marker("long"):
+        report.outcome = "failed"
+
+
+def pytest_terminal_summary(terminalreporter):
+    skipped = [r for r in terminalreporter.stats.get("skipped", []) if "long form" not in str(r.longrepr)]
+    if skipped:
+        print(f"\n!!! {len(skipped)} case tests were SKIPPED; the reasons stand above", file=sys.stderr)
+
+
+@pytest.fixture(scope="session")
+def broker():
+    """The broker that most tests share; it is never stopped before the end."""
+    running = brokers.start_broker({"group.max.size": 70, "producer.id.expiration.ms": 3000})
+    yield running
+    running.remove()
+
+
+@pytest.fixture
+def client(broker):
+    with Client(broker) as connected:
+        yield connected
+
+
+@pytest.fixture
+def coordinator(broker, client):
+    """A client of the shared broker once its group coordinator serves."""
+    wait_for_coordinator(client.connection, "any")
+    return client
+
+
+@pytest.fixture
+def own_broker():
+    """Starts brokers that one test may stop, kill or fill: `own_broker(settings)`."""
+    started = []
+
+    def start(settings=None, **options):
+        started.append(brokers.start_broker(settings, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.remove()
+
+
+@pytest.fixture(scope="module")
+def restartable():
+    """A broker that the tests of one module stop and start; each leaves it running."""
+    running = brokers.start_broker()
+    yield running
+    running.remove()
