@@ -4,6 +4,7 @@
 //! from disk and whatever follows a leader runs the same `apply` as the leader itself.
 
 pub mod collections;
+pub mod config;
 pub mod errors;
 pub mod ids;
 pub mod record;

@@ -1,0 +1,38 @@
+//! Our own settings of one process, from flags, environment and file.
+
+use crate::config::setting::{Kind, Setting, Valid};
+
+/// Rows in order of their names.
+pub(super) const SETTINGS: &[Setting] = &[
+    Setting::text("data_dir", "./taffrail-data")
+        .doc("Directory that holds everything that outlives the process.")
+        .valid(Valid::NonEmpty)
+        .process(),
+    Setting::boolean("ephemeral", "false")
+        .doc("Keeps everything in a temporary directory that is removed at exit.")
+        .process(),
+    Setting::text("listen", "127.0.0.1:9092")
+        .doc("Address that Kafka clients connect to.")
+        .valid(Valid::NonEmpty)
+        .process(),
+    Setting::text("log_filter", "info")
+        .doc("What is logged: a level, or directives such as info,taffrail_broker=debug.")
+        .valid(Valid::NonEmpty)
+        .process(),
+    Setting::text("log_format", "auto")
+        .doc("How it is logged: text, json, or auto for text on a terminal and JSON elsewhere.")
+        .one_of(&["auto", "text", "json"])
+        .process(),
+    Setting::text("metrics", "127.0.0.1:9404")
+        .doc("Address of /metrics, /healthz and /readyz; off turns it off.")
+        .valid(Valid::NonEmpty)
+        .process(),
+    Setting::unset("shards", Kind::Int)
+        .doc("Threads that serve connections and partitions; unset is one for each processor.")
+        .between(1, 256)
+        .process(),
+    Setting::int("stop_timeout_ms", "10000")
+        .doc("How long a clean stop may take before the process ends all the same.")
+        .between(100, 600_000)
+        .process(),
+];

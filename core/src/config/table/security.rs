@@ -1,0 +1,110 @@
+//! Names of TLS, SASL and authorization: known, not acted on yet.
+
+use crate::config::setting::{Kind, Setting, Valid};
+
+/// Said of the settings here that have no effect.
+const LATER: &str = "Known to Kafka; no effect here: TLS, SASL and authorization come later.";
+
+/// Kafka's default of `principal.builder.class`.
+const PRINCIPALS: &str = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder";
+
+/// Rows in order of their names.
+pub(super) const SETTINGS: &[Setting] = &[
+    Setting::text("authorizer.class.name", "").inert(LATER),
+    Setting::int("connection.failed.authentication.delay.ms", "100").at_least(0).inert(LATER),
+    Setting::long("connections.max.reauth.ms", "0").inert(LATER),
+    Setting::long("delegation.token.expiry.check.interval.ms", "3600000").at_least(1).inert(LATER),
+    Setting::long("delegation.token.expiry.time.ms", "86400000").at_least(1).inert(LATER),
+    Setting::long("delegation.token.max.lifetime.ms", "604800000").at_least(1).inert(LATER),
+    Setting::unset("delegation.token.secret.key", Kind::Password).inert(LATER),
+    Setting::unset("early.start.listeners", Kind::List).items(&[], true).inert(LATER),
+    Setting::class("principal.builder.class", PRINCIPALS).per_broker().inert(LATER),
+    Setting::unset("sasl.client.callback.handler.class", Kind::Class).inert(LATER),
+    Setting::list("sasl.enabled.mechanisms", "GSSAPI").items(&[], true).per_broker().inert(LATER),
+    Setting::unset("sasl.jaas.config", Kind::Password).per_broker().inert(LATER),
+    Setting::text("sasl.kerberos.kinit.cmd", "/usr/bin/kinit").per_broker().inert(LATER),
+    Setting::long("sasl.kerberos.min.time.before.relogin", "60000").per_broker().inert(LATER),
+    Setting::list("sasl.kerberos.principal.to.local.rules", "DEFAULT").items(&[], true).per_broker().inert(LATER),
+    Setting::unset("sasl.kerberos.service.name", Kind::Text).per_broker().inert(LATER),
+    Setting::double("sasl.kerberos.ticket.renew.jitter", "0.05").per_broker().inert(LATER),
+    Setting::double("sasl.kerberos.ticket.renew.window.factor", "0.8").per_broker().inert(LATER),
+    Setting::unset("sasl.login.callback.handler.class", Kind::Class).inert(LATER),
+    Setting::unset("sasl.login.class", Kind::Class).inert(LATER),
+    Setting::unset("sasl.login.connect.timeout.ms", Kind::Int).inert(LATER),
+    Setting::unset("sasl.login.read.timeout.ms", Kind::Int).inert(LATER),
+    Setting::short("sasl.login.refresh.buffer.seconds", "300").per_broker().inert(LATER),
+    Setting::short("sasl.login.refresh.min.period.seconds", "60").per_broker().inert(LATER),
+    Setting::double("sasl.login.refresh.window.factor", "0.8").per_broker().inert(LATER),
+    Setting::double("sasl.login.refresh.window.jitter", "0.05").per_broker().inert(LATER),
+    Setting::long("sasl.login.retry.backoff.max.ms", "10000").inert(LATER),
+    Setting::long("sasl.login.retry.backoff.ms", "100").inert(LATER),
+    Setting::text("sasl.mechanism.controller.protocol", "GSSAPI").inert(LATER),
+    Setting::text("sasl.mechanism.inter.broker.protocol", "GSSAPI").per_broker().inert(LATER),
+    Setting::boolean("sasl.oauthbearer.allow.unverified.audience", "false").inert(LATER),
+    Setting::boolean("sasl.oauthbearer.allow.unverified.issuer", "false").inert(LATER),
+    Setting::text("sasl.oauthbearer.assertion.algorithm", "RS256")
+        .valid(Valid::OneOfIgnoringCase(&["ES256", "RS256"]))
+        .inert(LATER),
+    Setting::unset("sasl.oauthbearer.assertion.claim.aud", Kind::Text).inert(LATER),
+    Setting::int("sasl.oauthbearer.assertion.claim.exp.seconds", "300").between(0, 86_400).inert(LATER),
+    Setting::unset("sasl.oauthbearer.assertion.claim.iss", Kind::Text).inert(LATER),
+    Setting::boolean("sasl.oauthbearer.assertion.claim.jti.include", "false").inert(LATER),
+    Setting::int("sasl.oauthbearer.assertion.claim.nbf.seconds", "60").between(0, 3600).inert(LATER),
+    Setting::unset("sasl.oauthbearer.assertion.claim.sub", Kind::Text).inert(LATER),
+    Setting::unset("sasl.oauthbearer.assertion.file", Kind::Text).inert(LATER),
+    Setting::unset("sasl.oauthbearer.assertion.private.key.file", Kind::Text).inert(LATER),
+    Setting::unset("sasl.oauthbearer.assertion.private.key.passphrase", Kind::Password).inert(LATER),
+    Setting::unset("sasl.oauthbearer.assertion.template.file", Kind::Text).inert(LATER),
+    Setting::unset("sasl.oauthbearer.client.credentials.client.id", Kind::Text).inert(LATER),
+    Setting::unset("sasl.oauthbearer.client.credentials.client.secret", Kind::Password).inert(LATER),
+    Setting::int("sasl.oauthbearer.clock.skew.seconds", "30").inert(LATER),
+    Setting::list("sasl.oauthbearer.expected.audience", "").items(&[], true).inert(LATER),
+    Setting::unset("sasl.oauthbearer.expected.issuer", Kind::Text).inert(LATER),
+    Setting::long("sasl.oauthbearer.jwks.endpoint.refresh.ms", "3600000").inert(LATER),
+    Setting::long("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", "10000").inert(LATER),
+    Setting::long("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", "100").inert(LATER),
+    Setting::unset("sasl.oauthbearer.jwks.endpoint.url", Kind::Text).inert(LATER),
+    Setting::class(
+        "sasl.oauthbearer.jwt.retriever.class",
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever",
+    )
+    .inert(LATER),
+    Setting::class(
+        "sasl.oauthbearer.jwt.validator.class",
+        "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+    )
+    .inert(LATER),
+    Setting::unset("sasl.oauthbearer.scope", Kind::Text).inert(LATER),
+    Setting::text("sasl.oauthbearer.scope.claim.name", "scope").inert(LATER),
+    Setting::text("sasl.oauthbearer.sub.claim.name", "sub").inert(LATER),
+    Setting::unset("sasl.oauthbearer.token.endpoint.url", Kind::Text).inert(LATER),
+    Setting::unset("sasl.server.callback.handler.class", Kind::Class).inert(LATER),
+    Setting::int("sasl.server.max.receive.size", "524288").inert(LATER),
+    Setting::text("security.inter.broker.protocol", "PLAINTEXT")
+        .one_of(&["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+        .inert(LATER),
+    Setting::unset("security.providers", Kind::Text).inert(LATER),
+    Setting::boolean("ssl.allow.dn.changes", "false").inert(LATER),
+    Setting::boolean("ssl.allow.san.changes", "false").inert(LATER),
+    Setting::list("ssl.cipher.suites", "").items(&[], true).per_broker().inert(LATER),
+    Setting::text("ssl.client.auth", "none").one_of(&["required", "requested", "none"]).per_broker().inert(LATER),
+    Setting::list("ssl.enabled.protocols", "TLSv1.2,TLSv1.3").items(&[], true).per_broker().inert(LATER),
+    Setting::text("ssl.endpoint.identification.algorithm", "https").per_broker().inert(LATER),
+    Setting::unset("ssl.engine.factory.class", Kind::Class).per_broker().inert(LATER),
+    Setting::unset("ssl.key.password", Kind::Password).per_broker().inert(LATER),
+    Setting::text("ssl.keymanager.algorithm", "SunX509").per_broker().inert(LATER),
+    Setting::unset("ssl.keystore.certificate.chain", Kind::Password).per_broker().inert(LATER),
+    Setting::unset("ssl.keystore.key", Kind::Password).per_broker().inert(LATER),
+    Setting::unset("ssl.keystore.location", Kind::Text).per_broker().inert(LATER),
+    Setting::unset("ssl.keystore.password", Kind::Password).per_broker().inert(LATER),
+    Setting::text("ssl.keystore.type", "JKS").per_broker().inert(LATER),
+    Setting::text("ssl.principal.mapping.rules", "DEFAULT").inert(LATER),
+    Setting::text("ssl.protocol", "TLSv1.3").per_broker().inert(LATER),
+    Setting::unset("ssl.provider", Kind::Text).per_broker().inert(LATER),
+    Setting::unset("ssl.secure.random.implementation", Kind::Text).per_broker().inert(LATER),
+    Setting::text("ssl.trustmanager.algorithm", "PKIX").per_broker().inert(LATER),
+    Setting::unset("ssl.truststore.certificates", Kind::Password).per_broker().inert(LATER),
+    Setting::unset("ssl.truststore.location", Kind::Text).per_broker().inert(LATER),
+    Setting::unset("ssl.truststore.password", Kind::Password).per_broker().inert(LATER),
+    Setting::text("ssl.truststore.type", "JKS").per_broker().inert(LATER),
+];
