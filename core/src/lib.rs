@@ -7,4 +7,5 @@ pub mod collections;
 pub mod config;
 pub mod errors;
 pub mod ids;
+pub mod partition;
 pub mod record;
