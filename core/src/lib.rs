@@ -5,7 +5,10 @@
 
 pub mod collections;
 pub mod config;
+pub mod control;
 pub mod errors;
+pub mod event;
 pub mod ids;
-pub mod partition;
+pub mod image;
 pub mod record;
+pub mod topic_name;

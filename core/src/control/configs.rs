@@ -1,0 +1,251 @@
+//! Changing settings.
+//!
+//! The metadata keep what was set explicitly, also when it equals the default: such a value does not follow the default
+//! when that changes. Each resource is changed whole or not at all; settings are checked with all that the resource has,
+//! because some exclude each other.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::draft::Draft;
+use super::{AlterConfigs, AlteredResource, ConfigChanges, ConfigOp, ConfigOperation, ControlError, Inputs, Outcome};
+use crate::collections::HashMap;
+use crate::config::{self, BrokerConfig, BrokerLayers, Kind, Overrides, Scope, Update};
+use crate::errors::ErrorCode;
+use crate::event::{ConfigResource, MetadataEvent, ResourceKind};
+use crate::ids::BrokerId;
+use crate::image::MetadataImage;
+use crate::topic_name;
+
+/// The explicit settings of a topic that is about to be created, as events.
+pub(super) fn for_new_topic(
+    topic: &Arc<str>,
+    configs: &[(Arc<str>, Option<Arc<str>>)],
+    layers: &BrokerLayers,
+) -> Outcome<Vec<MetadataEvent>> {
+    let nulls: Vec<&str> = configs.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| &**name).collect();
+    if !nulls.is_empty() {
+        let text = format!("Null value not supported for topic configs: {}", nulls.join(","));
+        return Err(ControlError::new(ErrorCode::InvalidConfig, text));
+    }
+    let mut overrides = Overrides::new();
+    for (name, value) in configs {
+        overrides.insert(name.to_string(), value.as_deref().unwrap_or_default().to_owned());
+    }
+    let resource = ConfigResource::topic(Arc::clone(topic));
+    check_topic(&overrides, layers)?;
+    Ok(difference(&resource, &Overrides::new(), &overrides))
+}
+
+pub(super) fn alter(draft: &mut Draft, request: &AlterConfigs, inputs: &Inputs<'_>) -> Vec<AlteredResource> {
+    let layers = draft.image().broker_layers(None, inputs.static_config);
+    let mut times: HashMap<&ConfigResource, usize> = HashMap::default();
+    for alteration in &request.resources {
+        *times.entry(&alteration.resource).or_default() += 1;
+    }
+    let mut results = Vec::with_capacity(request.resources.len());
+    for alteration in &request.resources {
+        let resource = &alteration.resource;
+        let outcome = if times.get(resource) == Some(&1) {
+            changed(draft.image(), &layers, resource, &alteration.changes)
+        } else {
+            Err(ControlError::new(ErrorCode::InvalidRequest, "Each resource must appear at most once."))
+        };
+        let outcome = outcome.map(|events| {
+            for event in events {
+                draft.emit(event);
+            }
+        });
+        results.push(AlteredResource { resource: resource.clone(), outcome });
+    }
+    results
+}
+
+/// What changes for one resource, or why nothing may.
+fn changed(
+    image: &MetadataImage,
+    layers: &BrokerLayers,
+    resource: &ConfigResource,
+    changes: &ConfigChanges,
+) -> Outcome<Vec<MetadataEvent>> {
+    let before = image.overrides(resource).map(|overrides| Overrides::clone(overrides)).unwrap_or_default();
+    let after = match changes {
+        ConfigChanges::Incremental(operations) => incremental(&before, resource.kind, operations)?,
+        ConfigChanges::Replace(settings) => replaced(settings)?,
+    };
+    match resource.kind {
+        ResourceKind::Topic => {
+            if resource.name.is_empty() {
+                return Err(refused("Default topic resources are not allowed."));
+            }
+            topic_name::validate(&resource.name)
+                .map_err(|error| ControlError::new(ErrorCode::InvalidTopicException, error.to_string()))?;
+            check_topic(&after, layers)?;
+            if image.topic(&resource.name).is_none() {
+                let text = format!("The topic '{}' does not exist.", resource.name);
+                return Err(ControlError::new(ErrorCode::UnknownTopicOrPartition, text));
+            }
+        }
+        ResourceKind::Broker => {
+            check_broker(&resource.name, &before, &after)?;
+            check_broker_exists(image, &resource.name)?;
+        }
+    }
+    Ok(difference(resource, &before, &after))
+}
+
+fn incremental(before: &Overrides, kind: ResourceKind, operations: &[ConfigOperation]) -> Outcome<Overrides> {
+    check_names(operations.iter().map(|operation| &operation.name))?;
+    let lacks_value = |operation: &&ConfigOperation| operation.op != ConfigOp::Delete && operation.value.is_none();
+    check_nulls(operations.iter().filter(lacks_value).map(|operation| &operation.name))?;
+    let mut after = before.clone();
+    for operation in operations {
+        let name = operation.name.to_string();
+        let value = operation.value.as_deref().unwrap_or_default();
+        match operation.op {
+            ConfigOp::Set => {
+                after.insert(name, value.to_owned());
+            }
+            ConfigOp::Delete => {
+                after.remove(&name);
+            }
+            ConfigOp::Append | ConfigOp::Subtract => {
+                let value = list_after(after.get(&name), kind, operation, value)?;
+                after.insert(name, value);
+            }
+        }
+    }
+    Ok(after)
+}
+
+/// A list with items added or taken out. A list that was not set starts from its default.
+fn list_after(
+    current: Option<&String>,
+    kind: ResourceKind,
+    operation: &ConfigOperation,
+    value: &str,
+) -> Outcome<String> {
+    let setting = config::known(scope(kind), &operation.name).ok().filter(|setting| setting.kind == Kind::List);
+    let Some(setting) = setting else {
+        let verb = if operation.op == ConfigOp::Append { "APPEND" } else { "SUBTRACT" };
+        let text = format!("Can't {verb} to key {} because its type is not LIST.", operation.name);
+        return Err(ControlError::new(ErrorCode::InvalidConfig, text));
+    };
+    let current = current.map(String::as_str).or(setting.default).unwrap_or_default();
+    let mut items: Vec<&str> = current.split(',').filter(|item| !item.is_empty()).collect();
+    for item in value.split(',') {
+        let present = items.iter().position(|known| *known == item);
+        match (operation.op, present) {
+            (ConfigOp::Append, None) => items.push(item),
+            (ConfigOp::Subtract, Some(index)) => {
+                items.remove(index);
+            }
+            _ => {}
+        }
+    }
+    Ok(items.join(","))
+}
+
+fn replaced(settings: &[(Arc<str>, Option<Arc<str>>)]) -> Outcome<Overrides> {
+    check_names(settings.iter().map(|(name, _)| name))?;
+    check_nulls(settings.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| name))?;
+    Ok(settings
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.as_deref().unwrap_or_default().to_owned()))
+        .collect())
+}
+
+fn check_names<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Outcome<()> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(refused("Error due to duplicate config keys"));
+        }
+    }
+    Ok(())
+}
+
+fn check_nulls<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Outcome<()> {
+    let nulls: Vec<&str> = names.map(|name| &**name).collect();
+    if nulls.is_empty() {
+        return Ok(());
+    }
+    Err(refused(&format!("Null value not supported for : {}", nulls.join(", "))))
+}
+
+/// The typed broker settings of these layers.
+pub(super) fn broker_config(layers: &BrokerLayers) -> Outcome<BrokerConfig> {
+    BrokerConfig::resolve(layers)
+        .map_err(|error| ControlError::new(ErrorCode::UnknownServerError, format!("broker settings: {error}")))
+}
+
+fn check_topic(overrides: &Overrides, layers: &BrokerLayers) -> Outcome<()> {
+    config::validate_topic(overrides, layers)
+        .map_err(|error| ControlError::new(ErrorCode::InvalidConfig, error.to_string()))
+}
+
+/// Checks the broker settings that change. A value that Kafka's brokers refuse gives INVALID_REQUEST there, not
+/// INVALID_CONFIG (KAFKA-13609), and clients know it so.
+fn check_broker(name: &str, before: &Overrides, after: &Overrides) -> Outcome<()> {
+    if !name.is_empty() {
+        let id: i32 = name.parse().map_err(|_| refused("Unable to parse broker name as a base 10 number."))?;
+        if id < 0 {
+            return Err(refused("Invalid negative broker ID."));
+        }
+    }
+    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(*value));
+    for (key, value) in changed {
+        let setting = config::known(Scope::Broker, key)
+            .map_err(|error| ControlError::new(ErrorCode::InvalidConfig, error.to_string()))?;
+        match setting.update {
+            Update::ReadOnly => {
+                return Err(refused(&format!("Cannot update these configs dynamically: Set({key})")));
+            }
+            Update::PerBroker if name.is_empty() => {
+                return Err(refused(&format!(
+                    "Cannot update these configs at default cluster level, broker id must be specified: Set({key})"
+                )));
+            }
+            Update::PerBroker | Update::ClusterWide => {}
+        }
+        config::check(setting, value).map_err(|error| refused(&error.to_string()))?;
+    }
+    Ok(())
+}
+
+fn check_broker_exists(image: &MetadataImage, name: &str) -> Outcome<()> {
+    let id: Option<i32> = name.parse().ok();
+    match id {
+        Some(id) if image.broker(BrokerId(id)).is_none() => {
+            let text = format!("No node with id {id} found.");
+            Err(ControlError::new(ErrorCode::BrokerIdNotRegistered, text))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The events that lead from `before` to `after`.
+fn difference(resource: &ConfigResource, before: &Overrides, after: &Overrides) -> Vec<MetadataEvent> {
+    let event = |name: &str, value: Option<&str>| MetadataEvent::ConfigChanged {
+        resource: resource.clone(),
+        name: name.into(),
+        value: value.map(Into::into),
+    };
+    let set = after
+        .iter()
+        .filter(|(name, value)| before.get(*name) != Some(*value))
+        .map(|(name, value)| event(name, Some(value)));
+    let dropped = before.keys().filter(|name| !after.contains_key(*name)).map(|name| event(name, None));
+    set.chain(dropped).collect()
+}
+
+fn scope(kind: ResourceKind) -> Scope {
+    match kind {
+        ResourceKind::Topic => Scope::Topic,
+        ResourceKind::Broker => Scope::Broker,
+    }
+}
+
+fn refused(text: &str) -> ControlError {
+    ControlError::new(ErrorCode::InvalidRequest, text)
+}
