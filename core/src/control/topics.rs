@@ -153,7 +153,7 @@ fn assigned(image: &MetadataImage, topic: &NewTopic) -> Outcome<Vec<Vec<BrokerId
             Some(Some(_)) => {
                 let text =
                     format!("Found multiple manual partition assignments for partition {}", assignment.partition);
-                return Err(ControlError::new(ErrorCode::InvalidReplicaAssignment, TopicOutcomes, text));
+                return Err(ControlError::new(ErrorCode::InvalidReplicaAssignment, text));
             }
             Some(slot) => *slot = Some(assignment),
             None => has_gap = true,
@@ -163,14 +163,14 @@ fn assigned(image: &MetadataImage, topic: &NewTopic) -> Outcome<Vec<Vec<BrokerId
     }
     if has_gap {
         let text = "partitions should be a consecutive 0-based integer sequence";
-        return Err(ControlError::new(ErrorCode::InvalidReplicaAssignment, TopicOutcomes, text));
+        return Err(ControlError::new(ErrorCode::InvalidReplicaAssignment, text));
     }
     Ok(sorted.into_iter().flatten().map(|assignment| assignment.replicas.clone()).collect())
 }
 
 /// Checks the replicas that a caller chose for one partition; `factor` = how many the partitions before it have.
 pub(super) fn check_manual(image: &MetadataImage, replicas: &[BrokerId], factor: Option<usize>) -> Outcome<()> {
-    let refuse = |text: String| Err(ControlError::new(ErrorCode::InvalidReplicaAssignment, TopicOutcomes, text));
+    let refuse = |text: String| Err(ControlError::new(ErrorCode::InvalidReplicaAssignment, text));
     if replicas.is_empty() {
         return refuse("The manual partition assignment includes an empty replica list.".to_owned());
     }
@@ -220,5 +220,5 @@ pub(super) fn first_state(
         "All brokers specified in the manual partition assignment for partition {index} are fenced or in controlled \
          shutdown."
     );
-    Err(ControlError::new(ErrorCode::InvalidReplicaAssignment, TopicOutcomes, text))
+    Err(ControlError::new(ErrorCode::InvalidReplicaAssignment, text))
 }
