@@ -273,3 +273,92 @@ fn control_records_are_read_back() {
     assert_eq!(EndTransactionMarker::read(&record), Ok(marker));
     assert_eq!(record.sequence, NO_SEQUENCE);
 }
+
+#[test]
+fn segments_of_kafka_itself_are_read() {
+    let segments: [(&str, &[u8]); 5] = [
+        ("none", include_bytes!("../../testdata/kafka-4.4/none.log")),
+        ("gzip", include_bytes!("../../testdata/kafka-4.4/gzip.log")),
+        ("snappy", include_bytes!("../../testdata/kafka-4.4/snappy.log")),
+        ("lz4", include_bytes!("../../testdata/kafka-4.4/lz4.log")),
+        ("zstd", include_bytes!("../../testdata/kafka-4.4/zstd.log")),
+    ];
+    for (codec, segment) in segments {
+        let mut next_offset = 0;
+        for batch in split_batches(Bytes::from_static(segment)) {
+            let batch = batch.unwrap();
+            batch.verify_crc().unwrap();
+            assert_eq!(batch.header().compression().unwrap().name(), codec);
+            assert_eq!(batch.header().base_offset, next_offset);
+            next_offset = batch.header().last_offset() + 1;
+            for (number, record) in (batch.header().base_offset + 1..).zip(read(batch.bytes())) {
+                let text = |bytes: &Option<Vec<u8>>| String::from_utf8(bytes.clone().unwrap()).unwrap();
+                assert_eq!(text(&record.key), format!("k{number}"), "{codec}");
+                let words = "the same words, the same words, the same words";
+                assert_eq!(text(&record.value), format!("value {number} of the {codec} batch, {words}"));
+                let headers = [(b"h1".to_vec(), Some(b"a".to_vec())), (b"h2".to_vec(), Some(Vec::new()))];
+                assert_eq!(record.headers, headers, "{codec}");
+            }
+        }
+        assert_eq!(next_offset, 3, "{codec}");
+    }
+}
+
+#[test]
+fn a_batch_rebuilt_without_a_codec_is_what_kafka_wrote() {
+    let written: &[u8] = include_bytes!("../../testdata/kafka-4.4/none.log");
+    let batch = BatchRef::parse(written).unwrap();
+    let mut builder = BatchBuilder::new(BatchOptions::of(batch.header(), Compression::None));
+    let mut decompressor = Decompressor::default();
+    for record in batch.records(&mut decompressor).unwrap() {
+        let record = record.unwrap();
+        builder.append(record.offset, record.timestamp, record.key, record.value, record.headers).unwrap();
+    }
+    assert_eq!(builder.build().unwrap(), batch.bytes());
+}
+
+#[test]
+fn both_forms_of_snappy_are_read() {
+    let input: Vec<u8> = (0..200_000_u32).flat_map(|n| (n / 7).to_be_bytes()).collect();
+    let raw = snap::raw::Encoder::new().compress_vec(&input).unwrap();
+    assert_eq!(decompress(Compression::Snappy, &raw, input.len()).unwrap(), input);
+    // Two framed streams, one behind the other.
+    let framed = compress(Compression::Snappy, &input).unwrap();
+    let joined = [&framed[..], &framed[..]].concat();
+    let output = decompress(Compression::Snappy, &joined, input.len() * 2).unwrap();
+    assert!(output[..input.len()] == input[..] && output[input.len()..] == input[..]);
+}
+
+#[test]
+fn frames_of_other_lz4_writers_are_read() {
+    use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
+    use std::io::Write as _;
+    let input: Vec<u8> = (0..100_000_u32).flat_map(|n| (n % 977).to_le_bytes()).collect();
+    for mode in [BlockMode::Independent, BlockMode::Linked] {
+        for size in [BlockSize::Max64KB, BlockSize::Max4MB] {
+            for sums in [false, true] {
+                let info = FrameInfo::new().block_mode(mode).block_size(size).block_checksums(sums);
+                let info = info.content_checksum(sums).content_size(sums.then_some(input.len() as u64));
+                let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
+                encoder.write_all(&input).unwrap();
+                let frame = encoder.finish().unwrap();
+                assert!(
+                    decompress(Compression::Lz4, &frame, input.len()).unwrap() == input,
+                    "{mode:?} {size:?} {sums}"
+                );
+                let cut = decompress(Compression::Lz4, &frame[..frame.len() - 9], input.len());
+                assert!(matches!(cut, Err(CodecError::Corrupt { .. })), "{mode:?} {size:?} {sums}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_wrong_lz4_header_checksum_of_old_clients_is_let_pass() {
+    let mut frame = compress(Compression::Lz4, b"hello hello hello hello").unwrap();
+    // Kafka clients before 0.10 summed the magic too.
+    frame[6] = (twox_hash::XxHash32::oneshot(0, &frame[..6]) >> 8) as u8;
+    assert_eq!(decompress(Compression::Lz4, &frame, 100).unwrap(), b"hello hello hello hello");
+    frame[6] ^= 0x55;
+    assert!(decompress(Compression::Lz4, &frame, 100).is_err());
+}
