@@ -10,5 +10,6 @@ pub mod errors;
 pub mod event;
 pub mod ids;
 pub mod image;
+pub mod partition;
 pub mod record;
 pub mod topic_name;

@@ -14,6 +14,8 @@ mod control;
 mod crc;
 mod header;
 mod iter;
+mod produce;
+mod restamp;
 mod varint;
 
 #[cfg(test)]
@@ -28,5 +30,7 @@ pub use header::{BATCH_HEADER_BYTES, BatchError, BatchHeader, LOG_OVERHEAD_BYTES
 pub use header::{NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, PREFIX_BYTES};
 pub use header::{decrement_sequence, increment_sequence};
 pub use iter::{Headers, Record, RecordError, RecordIter};
+pub use produce::{MAX_RECORD_FAULTS, ProduceError, ProduceRules, ProducedBatch, RecordFault, validate_produced};
+pub use restamp::restamp;
 pub use varint::{MAX_VARINT_BYTES, MAX_VARLONG_BYTES, VarintError, read_varint, read_varlong};
 pub use varint::{varint_bytes, varlong_bytes, write_varint, write_varlong};
