@@ -7,10 +7,13 @@
 //! of their own ([`produce`], [`fetch`]) that never copy a record.
 
 pub mod api_versions;
+pub mod data;
+pub mod fetch;
 pub mod frame;
 pub mod guard;
 pub mod header;
 pub mod message;
+pub mod produce;
 pub mod request;
 pub mod response;
 pub mod versions;

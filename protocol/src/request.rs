@@ -2,6 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use crate::frame::SIZE_BYTES;
 use crate::guard::{self, Direction, ShapeError};
 use crate::header::{self, RequestHeader};
 use crate::message::{BodyError, Message, Request};
@@ -137,29 +138,39 @@ pub fn encode<R: Request>(
     encode_frame(request, version, out, |out| header::encode(&header, out))
 }
 
-/// Appends a frame of what `header` writes and a message; leaves `out` as it was on an error.
+/// Appends a frame of what `header` writes and a message.
 pub(crate) fn encode_frame<M: Message>(
     message: &M,
     version: i16,
     out: &mut BytesMut,
     header: impl FnOnce(&mut BytesMut),
 ) -> Result<(), EncodeError> {
-    if !M::KEY.versions().contains(version) {
-        return Err(EncodeError::Version { key: M::KEY, version });
+    encode_frame_with(M::KEY, M::NAME, version, out, |out| {
+        header(out);
+        message.encode_body(version, out)
+    })
+}
+
+/// Appends a frame of what `content` writes, with its size in front; leaves `out` as it was on an error.
+pub(crate) fn encode_frame_with(
+    key: ApiKey,
+    message: &'static str,
+    version: i16,
+    out: &mut BytesMut,
+    content: impl FnOnce(&mut BytesMut) -> Result<(), BodyError>,
+) -> Result<(), EncodeError> {
+    if !key.versions().contains(version) {
+        return Err(EncodeError::Version { key, version });
     }
     let start = out.len();
     out.put_i32(0);
-    header(out);
-    let encoded = message
-        .encode_body(version, out)
-        .map_err(|error| EncodeError::Body { message: M::NAME, version, error })
-        .and_then(|()| {
-            let bytes = out.len() - start - size_of::<i32>();
-            i32::try_from(bytes).map_err(|_| EncodeError::TooLarge { message: M::NAME, bytes })
-        });
+    let encoded = content(out).map_err(|error| EncodeError::Body { message, version, error }).and_then(|()| {
+        let bytes = out.len() - start - SIZE_BYTES;
+        i32::try_from(bytes).map_err(|_| EncodeError::TooLarge { message, bytes })
+    });
     match encoded {
         Ok(size) => {
-            out[start..start + size_of::<i32>()].copy_from_slice(&size.to_be_bytes());
+            out[start..start + SIZE_BYTES].copy_from_slice(&size.to_be_bytes());
             Ok(())
         }
         Err(error) => {

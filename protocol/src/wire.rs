@@ -220,6 +220,11 @@ impl<'a> Writer<'a> {
         Self { out, flexible }
     }
 
+    /// Bytes in the buffer so far, with those that were there before.
+    pub(crate) fn position(&self) -> usize {
+        self.out.len()
+    }
+
     pub(crate) fn bool(&mut self, value: bool) {
         self.out.put_u8(u8::from(value));
     }
@@ -250,11 +255,10 @@ impl<'a> Writer<'a> {
 
     /// Number of elements of an array, or -1 for null. Arrays and byte strings count in 32 bits in old versions.
     pub(crate) fn length(&mut self, length: Option<usize>) {
-        let length = length.map_or(-1, |length| length as i32);
         if self.flexible {
-            self.unsigned_varint((length + 1) as u32);
+            self.unsigned_varint(length.map_or(0, |length| length as u32 + 1));
         } else {
-            self.i32(length);
+            self.i32(length.map_or(-1, |length| length as i32));
         }
     }
 
@@ -289,10 +293,24 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Bytes that are encoded already.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.out.put_slice(bytes);
+    }
+
     /// Ends a structure that has no tagged fields; nothing in versions that are not flexible.
     pub(crate) fn no_tagged_fields(&mut self) {
         if self.flexible {
             self.out.put_u8(0);
         }
+    }
+
+    /// Writes one tagged field: tag, size, and the value that `value` writes.
+    pub(crate) fn tagged(&mut self, tag: u32, value: impl FnOnce(&mut Writer<'_>)) {
+        let mut bytes = BytesMut::new();
+        value(&mut Writer::new(&mut bytes, self.flexible));
+        self.unsigned_varint(tag);
+        self.unsigned_varint(bytes.len() as u32);
+        self.out.put_slice(&bytes);
     }
 }

@@ -11,10 +11,14 @@
 
 mod requests;
 mod responses;
+mod sample;
 mod shape;
+#[cfg(test)]
+mod tests;
 
 use bytes::Bytes;
 
+pub use self::sample::sample;
 use self::shape::{Field, Kind, Shape};
 use crate::versions::ApiKey;
 use crate::wire::{Reader, WireError};
@@ -95,17 +99,18 @@ pub enum ShapeError {
 
 /// Checks the shape of a body. Bytes after the message are not looked at.
 pub fn check(key: ApiKey, direction: Direction, version: i16, body: &Bytes) -> Result<(), ShapeError> {
-    let shape = match direction {
-        Direction::Request => requests::shape(key),
-        Direction::Response => responses::shape(key),
-    };
-    check_shape(shape, key.is_flexible(version), version, body)
-}
-
-fn check_shape(shape: Shape, flexible: bool, version: i16, body: &Bytes) -> Result<(), ShapeError> {
+    let flexible = key.is_flexible(version);
     let limit_bytes = body.len().saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_FLOOR_BYTES);
     let mut walk = Walk { reader: Reader::new(body, flexible), flexible, version, memory_bytes: 0, limit_bytes };
-    walk.fields(shape)
+    walk.fields(shape_of(key, direction))
+}
+
+/// The fields of a message.
+fn shape_of(key: ApiKey, direction: Direction) -> Shape {
+    match direction {
+        Direction::Request => requests::shape(key),
+        Direction::Response => responses::shape(key),
+    }
 }
 
 /// One pass over a body.

@@ -91,7 +91,7 @@ by_codec! {
 
 /// Pairs each request with its response.
 macro_rules! pairs {
-    ($($request:ident => $response:ident;)*) => {
+    ($($key:ident $request:ident $response:ident;)*) => {
         $(
             impl Request for $request {
                 type Response = $response;
@@ -102,34 +102,4 @@ macro_rules! pairs {
     };
 }
 
-pairs! {
-    ProduceRequest => ProduceResponse;
-    FetchRequest => FetchResponse;
-    ListOffsetsRequest => ListOffsetsResponse;
-    MetadataRequest => MetadataResponse;
-    OffsetCommitRequest => OffsetCommitResponse;
-    OffsetFetchRequest => OffsetFetchResponse;
-    FindCoordinatorRequest => FindCoordinatorResponse;
-    JoinGroupRequest => JoinGroupResponse;
-    HeartbeatRequest => HeartbeatResponse;
-    LeaveGroupRequest => LeaveGroupResponse;
-    SyncGroupRequest => SyncGroupResponse;
-    DescribeGroupsRequest => DescribeGroupsResponse;
-    ListGroupsRequest => ListGroupsResponse;
-    SaslHandshakeRequest => SaslHandshakeResponse;
-    ApiVersionsRequest => ApiVersionsResponse;
-    CreateTopicsRequest => CreateTopicsResponse;
-    DeleteTopicsRequest => DeleteTopicsResponse;
-    DeleteRecordsRequest => DeleteRecordsResponse;
-    InitProducerIdRequest => InitProducerIdResponse;
-    OffsetForLeaderEpochRequest => OffsetForLeaderEpochResponse;
-    DescribeConfigsRequest => DescribeConfigsResponse;
-    AlterConfigsRequest => AlterConfigsResponse;
-    DescribeLogDirsRequest => DescribeLogDirsResponse;
-    CreatePartitionsRequest => CreatePartitionsResponse;
-    DeleteGroupsRequest => DeleteGroupsResponse;
-    IncrementalAlterConfigsRequest => IncrementalAlterConfigsResponse;
-    OffsetDeleteRequest => OffsetDeleteResponse;
-    DescribeClusterRequest => DescribeClusterResponse;
-    DescribeTopicPartitionsRequest => DescribeTopicPartitionsResponse;
-}
+crate::for_each_key!(pairs);

@@ -105,3 +105,42 @@ pub trait Request: Message {
 
 /// A response.
 pub trait Response: Message {}
+
+/// Calls the macro `callback` with one line for each key that is served: `Key KeyRequest KeyResponse;`. The names are
+/// those of [`crate::versions::ApiKey`] and of this module, which the caller imports.
+#[macro_export]
+macro_rules! for_each_key {
+    ($callback:ident) => {
+        $callback! {
+            Produce ProduceRequest ProduceResponse;
+            Fetch FetchRequest FetchResponse;
+            ListOffsets ListOffsetsRequest ListOffsetsResponse;
+            Metadata MetadataRequest MetadataResponse;
+            OffsetCommit OffsetCommitRequest OffsetCommitResponse;
+            OffsetFetch OffsetFetchRequest OffsetFetchResponse;
+            FindCoordinator FindCoordinatorRequest FindCoordinatorResponse;
+            JoinGroup JoinGroupRequest JoinGroupResponse;
+            Heartbeat HeartbeatRequest HeartbeatResponse;
+            LeaveGroup LeaveGroupRequest LeaveGroupResponse;
+            SyncGroup SyncGroupRequest SyncGroupResponse;
+            DescribeGroups DescribeGroupsRequest DescribeGroupsResponse;
+            ListGroups ListGroupsRequest ListGroupsResponse;
+            SaslHandshake SaslHandshakeRequest SaslHandshakeResponse;
+            ApiVersions ApiVersionsRequest ApiVersionsResponse;
+            CreateTopics CreateTopicsRequest CreateTopicsResponse;
+            DeleteTopics DeleteTopicsRequest DeleteTopicsResponse;
+            DeleteRecords DeleteRecordsRequest DeleteRecordsResponse;
+            InitProducerId InitProducerIdRequest InitProducerIdResponse;
+            OffsetForLeaderEpoch OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse;
+            DescribeConfigs DescribeConfigsRequest DescribeConfigsResponse;
+            AlterConfigs AlterConfigsRequest AlterConfigsResponse;
+            DescribeLogDirs DescribeLogDirsRequest DescribeLogDirsResponse;
+            CreatePartitions CreatePartitionsRequest CreatePartitionsResponse;
+            DeleteGroups DeleteGroupsRequest DeleteGroupsResponse;
+            IncrementalAlterConfigs IncrementalAlterConfigsRequest IncrementalAlterConfigsResponse;
+            OffsetDelete OffsetDeleteRequest OffsetDeleteResponse;
+            DescribeCluster DescribeClusterRequest DescribeClusterResponse;
+            DescribeTopicPartitions DescribeTopicPartitionsRequest DescribeTopicPartitionsResponse;
+        }
+    };
+}
