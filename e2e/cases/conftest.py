@@ -41,7 +41,7 @@ def pytest_terminal_summary(terminalreporter):
 @pytest.fixture(scope="session")
 def broker():
     """The broker that most tests share; it is never stopped before the end."""
-    running = brokers.start_broker({"group.max.size": 70, "producer.id.expiration.ms": 3000})
+    running = brokers.start_broker({"group.max.size": 70})
     yield running
     running.remove()
 

@@ -167,10 +167,14 @@ class Client:
         return self.call("DeleteRecords", 2, topics=topics, timeout_ms=ADMIN_TIMEOUT_MS).topics[0].partitions[0]
 
     def producer_id(self):
-        """A new producer id; its epoch is 0."""
-        answer = self.call("InitProducerId", 5, transactional_id=None, transaction_timeout_ms=1000)
-        assert (answer.error_code, answer.producer_epoch) == (errors.NONE, 0), answer
-        return answer.producer_id
+        """A new producer id; its epoch is 0. A broker that has just started may have none yet."""
+
+        def ask():
+            answer = self.call("InitProducerId", 5, transactional_id=None, transaction_timeout_ms=1000)
+            assert (answer.error_code, answer.producer_epoch) == (errors.NONE, 0), answer
+            return answer
+
+        return eventually(ask, what="a producer id").producer_id
 
     # Configs
 

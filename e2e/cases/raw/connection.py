@@ -1,6 +1,7 @@
 """One socket to a broker: frames out, frames in, and what a closed connection looks like."""
 
 import itertools
+import select
 import socket
 import struct
 
@@ -106,6 +107,10 @@ class Connection:
         return self.receive(api, version, self.send(api, version, **fields))
 
     # What a closed or silent connection looks like
+
+    def has_answer_within(self, seconds):
+        """True if bytes of an answer are there in time; they stay to be read."""
+        return bool(select.select([self.socket], [], [], seconds)[0])
 
     def is_closed_within(self, seconds):
         """True once the broker has ended the connection; an answer in the meantime is an error."""

@@ -17,6 +17,7 @@ class Member:
     """A member as a consumer would be one; `member_id` and `generation` follow what the coordinator answers."""
 
     def __init__(self, broker, group, instance_id=None, session_timeout_ms=SESSION_TIMEOUT_MS, rebalance_timeout_ms=SESSION_TIMEOUT_MS):
+        self.broker = broker
         self.connection = broker.connect()
         self.group = group
         self.instance_id = instance_id
@@ -24,6 +25,7 @@ class Member:
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.member_id = ""
         self.generation = NO_GENERATION
+        self.is_leader = False
         self._join = None
 
     def __enter__(self):
@@ -35,6 +37,12 @@ class Member:
     def die(self):
         """Leaves without a word, as a killed process does."""
         self.connection.close()
+
+    def start_over(self):
+        """As a new process: a new socket and no member id."""
+        self.connection.close()
+        self.connection = self.broker.connect()
+        self.member_id = ""
 
     # Joining
 
@@ -60,6 +68,7 @@ class Member:
             self.member_id = answer.member_id
         if answer.error_code == errors.NONE:
             self.generation = answer.generation_id
+            self.is_leader = answer.leader == answer.member_id
         return answer
 
     def join(self, **options):
