@@ -63,12 +63,23 @@ pub fn encode_unsupported(correlation_id: i32, out: &mut BytesMut) -> Result<(),
     response::encode(0, correlation_id, &answer, out)
 }
 
-/// Whether the client names itself and its version as Kafka wants it from version 3 on: letters, digits, '-' and '.',
-/// with a letter or digit at both ends. Otherwise the answer is INVALID_REQUEST.
-pub fn names_are_valid(version: i16, request: &ApiVersionsRequest) -> bool {
-    version < 3 || (is_safe(&request.client_software_name) && is_safe(&request.client_software_version))
+/// Why a request whose layout is sound is refused, or `None` if it is fine. As in Kafka 4.4, the names of client and
+/// version must be safe from version 3 on; from version 5 on a client may say which broker of which cluster it means
+/// (both or neither), and must look for its cluster anew if that is not this one (KIP-1242).
+pub fn refusal(version: i16, request: &ApiVersionsRequest, cluster_id: &str, node_id: i32) -> Option<ErrorCode> {
+    let safe = is_safe(&request.client_software_name) && is_safe(&request.client_software_version);
+    if version >= 3 && !safe {
+        return Some(ErrorCode::InvalidRequest);
+    }
+    match (request.cluster_id.as_deref(), request.node_id) {
+        (None, -1) => None,
+        (None, _) | (Some(_), -1) => Some(ErrorCode::InvalidRequest),
+        (Some(cluster), node) if cluster == cluster_id && node == node_id => None,
+        _ => Some(ErrorCode::RebootstrapRequired),
+    }
 }
 
+/// Letters, digits, '-' and '.', with a letter or digit at both ends.
 fn is_safe(name: &str) -> bool {
     let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = name.as_bytes();
@@ -80,6 +91,7 @@ fn is_safe(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::StrBytes;
 
     const FEATURES: [Feature; 2] = [
         Feature { name: "metadata.version", min: 7, max: 29, level: 29 },
@@ -132,8 +144,31 @@ mod tests {
             let request = ApiVersionsRequest::default()
                 .with_client_software_name(name.to_owned().into())
                 .with_client_software_version("1".into());
-            assert_eq!(names_are_valid(3, &request), valid, "{name:?}");
-            assert!(names_are_valid(2, &request));
+            let expected = if valid { None } else { Some(ErrorCode::InvalidRequest) };
+            assert_eq!(refusal(3, &request, "here", 1), expected, "{name:?}");
+            assert_eq!(refusal(2, &request, "here", 1), None);
+        }
+    }
+
+    #[test]
+    fn clients_that_mean_another_cluster_are_sent_away() {
+        // What a running Kafka 4.4 answered to each of these.
+        for (cluster_id, node_id, expected) in [
+            (None, -1, None),
+            (Some("here"), 1, None),
+            (Some("here"), -1, Some(ErrorCode::InvalidRequest)),
+            (None, 1, Some(ErrorCode::InvalidRequest)),
+            (Some("there"), 1, Some(ErrorCode::RebootstrapRequired)),
+            (Some("here"), 5, Some(ErrorCode::RebootstrapRequired)),
+            (Some("here"), -2, Some(ErrorCode::RebootstrapRequired)),
+            (Some(""), 1, Some(ErrorCode::RebootstrapRequired)),
+        ] {
+            let request = ApiVersionsRequest::default()
+                .with_client_software_name("me".into())
+                .with_client_software_version("1".into())
+                .with_cluster_id(cluster_id.map(StrBytes::from_static_str))
+                .with_node_id(node_id);
+            assert_eq!(refusal(5, &request, "here", 1), expected, "{cluster_id:?} {node_id}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The hand-written codecs of Produce and Fetch against the codec crate's, at every version.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
 use bytes::{Bytes, BytesMut};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::ids::Uuid;

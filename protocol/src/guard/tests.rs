@@ -78,6 +78,13 @@ fn a_sound_body_is_read_to_its_last_byte_and_no_shorter_one_is_sound() {
 }
 
 #[test]
+fn bytes_after_a_message_are_ignored_as_kafka_ignores_them() {
+    let body = Bytes::from_static(b"\0\0\0\x01\0\x02ab\x01extra");
+    let request: MetadataRequest = request::decode(4, body).unwrap();
+    assert_eq!(request.topics.map(|topics| topics.len()), Some(1));
+}
+
+#[test]
 fn five_bytes_cannot_ask_for_gigabytes() {
     let body = Bytes::from_static(b"\xff\xff\xff\xff\x0f");
     let error = request::decode::<MetadataRequest>(12, body).unwrap_err();
