@@ -1,0 +1,3 @@
+//! Encodings that are kept on disk, and so outlive the release that wrote them.
+
+pub mod metadata;
