@@ -1,0 +1,100 @@
+//! Pieces that several resources share.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Which cluster a Topic or ConsumerGroup belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClusterRef {
+    /// Name of the Cluster.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+    /// Its namespace; this resource's own if absent. Another one must be allowed by the Cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub namespace: Option<String>,
+}
+
+/// Whether we make it so, or only watch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Management {
+    /// The resource is made and kept as the spec says.
+    #[default]
+    Managed,
+    /// The resource is only watched and reported.
+    Observe,
+}
+
+/// What happens to the thing itself when its resource is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DeletionPolicy {
+    /// It stays, and is reported as an orphan.
+    #[default]
+    Retain,
+    /// It is deleted, with its data.
+    Delete,
+}
+
+/// Status of a [`Condition`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConditionStatus {
+    /// The condition holds.
+    True,
+    /// It does not hold.
+    False,
+    /// It cannot be told.
+    Unknown,
+}
+
+impl ConditionStatus {
+    /// The word that Kubernetes has for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
+/// Types of conditions. `Ready`, `Reconciling` and `Stalled` are the ones that kstatus reads, and with it kubectl wait,
+/// Flux, Argo CD and Helm.
+pub mod condition {
+    /// The resource is as the spec says.
+    pub const READY: &str = "Ready";
+    /// Work is under way.
+    pub const RECONCILING: &str = "Reconciling";
+    /// Work cannot go on without somebody's help.
+    pub const STALLED: &str = "Stalled";
+    /// The topic differs from the spec.
+    pub const DRIFTED: &str = "Drifted";
+    /// Two resources claim the same thing.
+    pub const CONFLICT: &str = "Conflict";
+}
+
+/// A condition as Kubernetes writes it.
+pub fn condition(
+    type_: &str,
+    status: ConditionStatus,
+    reason: &str,
+    message: impl Into<String>,
+    generation: Option<i64>,
+    now: Time,
+) -> Condition {
+    Condition {
+        type_: type_.to_owned(),
+        status: status.name().to_owned(),
+        reason: reason.to_owned(),
+        message: message.into(),
+        observed_generation: generation,
+        last_transition_time: now,
+    }
+}
