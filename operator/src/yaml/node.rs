@@ -143,10 +143,12 @@ impl Node {
 /// # Errors
 /// The first place where it is no YAML, or goes beyond a limit.
 pub fn parse_documents(text: &str) -> Result<Vec<Node>, NodeError> {
-    let mut reader = Reader { parser: Parser::new_from_str(text), anchors: BTreeMap::new(), nodes: 0 };
+    let options = granit_parser::options! { emit_comments: false };
+    let mut reader =
+        Reader { parser: Parser::new_from_str_with_options(text, options), anchors: BTreeMap::new(), nodes: 0 };
     let mut documents = Vec::new();
     loop {
-        let (event, span) = reader.next()?;
+        let (event, _) = reader.next()?;
         match event {
             Event::StreamEnd => return Ok(documents),
             Event::DocumentStart(..) => {
@@ -157,9 +159,7 @@ pub fn parse_documents(text: &str) -> Result<Vec<Node>, NodeError> {
                     documents.push(node);
                 }
             }
-            _ => {
-                let _ = span;
-            }
+            _ => {}
         }
     }
 }
