@@ -8,6 +8,7 @@ pub mod config;
 pub mod control;
 pub mod errors;
 pub mod event;
+pub mod group;
 pub mod ids;
 pub mod image;
 pub mod partition;
