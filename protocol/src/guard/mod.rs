@@ -75,6 +75,13 @@ pub enum ShapeError {
         /// Tagged fields that it claims.
         count: usize,
     },
+    /// A tagged field has a number of more than 31 bits, or one that belongs to another version. Kafka refuses the latter
+    /// too.
+    #[error("tag {tag} is not allowed here")]
+    Tag {
+        /// Number of the tagged field.
+        tag: u32,
+    },
     /// A tagged field has another size than its value.
     #[error("tagged field {field} has {actual} bytes, not {claimed}")]
     TaggedFieldSize {
@@ -180,7 +187,10 @@ impl Walk<'_> {
         for _ in 0..count {
             let tag = self.reader.unsigned_varint().map_err(broken)?;
             let claimed = self.reader.unsigned_varint().map_err(broken)? as usize;
-            let known = fields.iter().find(|field| field.tag == Some(tag) && field.is_in(self.version));
+            let known = fields.iter().find(|field| field.tag == Some(tag));
+            if tag > i32::MAX as u32 || known.is_some_and(|field| !field.is_in(self.version)) {
+                return Err(ShapeError::Tag { tag });
+            }
             let Some(field) = known else {
                 self.charge("tagged fields", cost)?;
                 cost = UNKNOWN_TAG_BYTES;

@@ -127,6 +127,18 @@ fn a_known_tagged_field_must_have_the_size_it_claims() {
 }
 
 #[test]
+fn tags_of_other_versions_and_tags_beyond_31_bits_are_refused() {
+    // Fetch 12: no topics, no rack; then tag 1, which is the replica state of version 15.
+    let mut body = vec![0; 25];
+    body.extend(b"\x01\x01\x01\x01\x01\x00");
+    let checked = check(ApiKey::Fetch, Direction::Request, 12, &body.into());
+    assert_eq!(checked, Err(ShapeError::Tag { tag: 1 }));
+    let body = Bytes::from_static(b"\x00\0\0\x01\x80\x80\x80\x80\x08\x00");
+    let checked = check(ApiKey::Metadata, Direction::Request, 12, &body);
+    assert_eq!(checked, Err(ShapeError::Tag { tag: 1 << 31 }));
+}
+
+#[test]
 fn arrays_are_no_longer_than_kafkas() {
     let mut body = BytesMut::new();
     body.extend_from_slice(&1_000_001_i32.to_be_bytes());
