@@ -1,3 +1,4 @@
 //! Encodings that are kept on disk, and so outlive the release that wrote them.
 
 pub mod metadata;
+pub mod offsets;
