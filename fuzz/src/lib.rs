@@ -36,7 +36,7 @@ pub struct Target {
     /// Makes a sound input, from which mutations start.
     pub sound: fn(&mut Random) -> Vec<u8>,
     /// Mends what a mutation always breaks, such as a checksum, so that the bytes behind it are reached too.
-    pub mend: fn(&mut Vec<u8>),
+    pub mend: fn(&mut [u8]),
 }
 
 /// The target of a name.

@@ -2,6 +2,7 @@
 
 mod frame;
 mod message;
+mod metadata;
 mod record;
 
 use crate::Target;
@@ -19,10 +20,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "snappy", run: record::snappy, sound: record::sound_snappy, mend: nothing },
     Target { name: "lz4", run: record::lz4, sound: record::sound_lz4, mend: nothing },
     Target { name: "zstd", run: record::zstd, sound: record::sound_zstd, mend: nothing },
+    Target { name: "metadata_events", run: metadata::events, sound: metadata::sound_events, mend: nothing },
+    Target { name: "metadata_snapshot", run: metadata::snapshot, sound: metadata::sound_snapshot, mend: nothing },
 ];
 
 /// For formats that have nothing to mend.
-fn nothing(_: &mut Vec<u8>) {}
+fn nothing(_: &mut [u8]) {}
 
 /// Whether something is so, at random.
 fn coin(random: &mut Random) -> bool {

@@ -37,7 +37,7 @@ fn read_records(batch: BatchRef<'_>, decompressor: &mut Decompressor) {
     for record in records {
         let Ok(record) = record else { return };
         read += 1;
-        let _ = record.headers.clone().count();
+        let _ = record.headers.count();
     }
     assert_eq!(read, count.max(0), "as many records as the header counts, or an error");
 }
@@ -129,7 +129,7 @@ pub(super) fn sound_batch(random: &mut Random) -> Vec<u8> {
 }
 
 /// Makes length and checksum of the first batch right again.
-pub(super) fn mend_crc(input: &mut Vec<u8>) {
+pub(super) fn mend_crc(input: &mut [u8]) {
     if input.len() < BATCH_HEADER_BYTES {
         return;
     }
