@@ -1,0 +1,163 @@
+//! The operator of one process: keeps a cluster as its files say, also while they are edited.
+
+mod report;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use taffrail_core::config::Overrides;
+use taffrail_runtime::shutdown::Shutdown;
+use taffrail_runtime::time;
+
+pub use report::{Pass, TopicReport};
+use watch::FileWatch;
+
+use crate::platform::{Platform, PlatformError};
+use crate::reconcile::topic::{TopicPlan, ValidTopic};
+use crate::reconcile::{self, Desired, cluster, topic};
+use crate::yaml::{Problem, Problems, load_files};
+
+/// Time between two looks at the files.
+const POLL: Duration = Duration::from_millis(500);
+
+/// Looks between two passes over unchanged files, if the metadata changed meanwhile: drift is found within 5 s.
+const POLLS_PER_DRIFT_CHECK: u32 = 10;
+
+/// Keeps a cluster as its files say.
+pub struct LocalOperator<P> {
+    platform: P,
+    files: Vec<PathBuf>,
+    /// Settings that the broker was started with; others wait for a restart.
+    started_with: Overrides,
+    desired: Desired,
+    /// Topics whose resources went while the controllers could not be reached; they are still to be dealt with.
+    removed: BTreeMap<String, ValidTopic>,
+}
+
+/// Reads and validates files, for a start or a check.
+///
+/// # Errors
+/// Everything that is wrong with them.
+pub fn load(files: &[PathBuf]) -> Result<Desired, Problems> {
+    let resources = load_files(files)?;
+    if !files.is_empty() && resources.clusters.is_empty() && resources.topics.is_empty() && resources.groups.is_empty()
+    {
+        let file = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
+        let message = "no resource in it: is it the right file, or half written?".to_owned();
+        return Err(Problems(vec![Problem { file, place: Default::default(), field: String::new(), message }]));
+    }
+    reconcile::validate(&resources)
+}
+
+impl<P: Platform> LocalOperator<P> {
+    /// An operator for a cluster that was started as `desired` says, from `files`.
+    pub fn new(platform: P, files: Vec<PathBuf>, desired: Desired) -> Self {
+        let started_with = desired.cluster.as_ref().map(|cluster| cluster.at_start.clone()).unwrap_or_default();
+        Self { platform, files, started_with, desired, removed: BTreeMap::new() }
+    }
+
+    /// Takes over what is wanted from now on. Topics that are not in it any more are dealt with by the next pass.
+    pub fn want(&mut self, desired: Desired) {
+        let before = std::mem::replace(&mut self.desired, desired);
+        let gone = before.topics.into_iter().filter(|(name, _)| !self.desired.topics.contains_key(name));
+        self.removed.extend(gone);
+        self.removed.retain(|name, _| !self.desired.topics.contains_key(name));
+    }
+
+    /// One pass: makes the cluster as it is wanted, as far as possible, and reports.
+    ///
+    /// # Errors
+    /// When the controllers cannot be reached; the pass is to be tried again.
+    pub async fn pass(&mut self) -> Result<Pass, PlatformError> {
+        let image = self.platform.metadata();
+        let mut pass = Pass::default();
+        if let Some(wanted) = &self.desired.cluster {
+            let plan = cluster::build(wanted, &cluster::fetch(&image), &self.started_with);
+            match cluster::apply(&plan, &self.platform).await {
+                Err(PlatformError::Refused(error)) => pass.cluster_refused = Some(error.to_string()),
+                other => other?,
+            }
+            pass.settings_changed = plan.changes;
+            pass.settings_waiting = plan.waiting;
+        }
+        let mut plans: BTreeMap<String, TopicPlan> = BTreeMap::new();
+        for (name, wanted) in &self.desired.topics {
+            plans.insert(name.clone(), topic::build(wanted, topic::fetch(&image, name).as_ref()));
+        }
+        for (name, removed) in &self.removed {
+            plans.insert(name.clone(), topic::build_removed(removed, topic::fetch(&image, name).as_ref()));
+        }
+        let results = topic::apply(&plans, &self.platform).await?;
+        let image = self.platform.metadata();
+        let now = now();
+        for (name, plan) in plans {
+            let result = results.get(&name).cloned().unwrap_or(Ok(()));
+            let wanted = self.desired.topics.contains_key(&name);
+            let status = topic::status(topic::fetch(&image, &name).as_ref(), &plan, &result, None, &now);
+            pass.topics.push(TopicReport { name, wanted, actions: plan.actions, status, error: result.err() });
+        }
+        pass.orphans = topic::orphans(&image, &self.desired.topics);
+        pass.orphans.retain(|name| pass.topics.iter().all(|topic| topic.wanted || topic.name != *name || topic.kept()));
+        self.removed.clear();
+        Ok(pass)
+    }
+
+    /// Watches the files and the metadata until the word to stop comes. `first` is the report of the pass that the
+    /// caller has made.
+    pub async fn run(mut self, first: Pass, stop: Shutdown) {
+        let mut watch = FileWatch::new(&self.files);
+        let mut ticks = time::interval(POLL);
+        let mut last = first;
+        let mut seen_offset = self.platform.metadata().offset();
+        let mut due = false;
+        let mut polls = 0;
+        while !stop.is_triggered() {
+            tick_or_stop(&mut ticks, &stop).await;
+            if stop.is_triggered() {
+                return;
+            }
+            if watch.settled_on_a_change() {
+                match load(&self.files) {
+                    Ok(desired) => {
+                        tracing::info!(files = self.files.len(), topics = desired.topics.len(), "the files changed");
+                        self.want(desired);
+                        due = true;
+                    }
+                    Err(problems) => {
+                        tracing::error!("the files changed, and are not taken until this is put right:\n{problems}");
+                    }
+                }
+            }
+            polls += 1;
+            let offset = self.platform.metadata().offset();
+            if polls >= POLLS_PER_DRIFT_CHECK {
+                polls = 0;
+                due |= offset != seen_offset;
+            }
+            if due {
+                match self.pass().await {
+                    Ok(pass) => {
+                        pass.log(&last);
+                        last = pass;
+                        seen_offset = self.platform.metadata().offset();
+                        due = false;
+                    }
+                    Err(error) => tracing::warn!(%error, "the files are not applied yet; trying again"),
+                }
+            }
+        }
+    }
+}
+
+/// Waits for the next tick or the word to stop.
+async fn tick_or_stop(ticks: &mut time::Interval, stop: &Shutdown) {
+    futures::future::select(std::pin::pin!(ticks.tick()), std::pin::pin!(stop.triggered())).await;
+}
+
+fn now() -> Time {
+    Time(Timestamp::from_millisecond(time::unix_ms()).unwrap_or_default())
+}

@@ -1,0 +1,117 @@
+//! From the raw spec to one that makes sense.
+
+use std::collections::BTreeMap;
+
+use taffrail_core::config::{self, BrokerLayers, Overrides, Scope};
+use taffrail_core::control::PARTITIONS_PER_COMMAND_MAX;
+use taffrail_core::topic_name;
+
+use crate::crd::Topic;
+use crate::crd::parts::{DeletionPolicy, Management};
+use crate::crd::topic::DriftPolicy;
+use crate::reconcile::cluster::ValidCluster;
+use crate::yaml::{Loaded, Origin, Problem};
+
+/// A Topic that makes sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidTopic {
+    /// Name of the topic.
+    pub name: String,
+    /// Partitions that it is to have; the cluster's default if `None`.
+    pub partitions: Option<i32>,
+    /// Replicas that each is to have; the cluster's default if `None`.
+    pub replicas: Option<i16>,
+    /// Settings that it is to have.
+    pub config: Overrides,
+    /// Whether we make it so, or only watch.
+    pub management: Management,
+    /// What happens when it differs.
+    pub drift_policy: DriftPolicy,
+    /// What happens when its resource goes.
+    pub deletion_policy: DeletionPolicy,
+    /// Where its resource was written.
+    pub origin: Origin,
+}
+
+/// The topics of these resources, by name.
+pub fn validate(
+    topics: &[Loaded<Topic>],
+    cluster: Option<&ValidCluster>,
+    problems: &mut Vec<Problem>,
+) -> BTreeMap<String, ValidTopic> {
+    let mut valid: BTreeMap<String, ValidTopic> = BTreeMap::new();
+    let layers = BrokerLayers {
+        static_broker: cluster.map(|cluster| cluster.at_start.clone()).unwrap_or_default(),
+        dynamic_default: cluster.map(|cluster| cluster.dynamic.clone()).unwrap_or_default(),
+        ..BrokerLayers::default()
+    };
+    let cluster = cluster.map(|cluster| cluster.name.as_str()).or_else(|| {
+        // Without a Cluster among the resources, all topics must name the same one.
+        topics.first().map(|topic| topic.resource.spec.cluster_ref.name.as_str())
+    });
+    for topic in topics {
+        let spec = &topic.resource.spec;
+        let before = problems.len();
+        let name = spec.topic_name.clone().or_else(|| topic.resource.metadata.name.clone()).unwrap_or_default();
+        let field: &[&str] = if spec.topic_name.is_some() { &["spec", "topicName"] } else { &["metadata", "name"] };
+        if let Err(error) = topic_name::validate(&name) {
+            problems.push(topic.problem(field, error.to_string()));
+        }
+        if name.starts_with("__") && spec.management == Management::Managed {
+            problems
+                .push(topic.problem(field, format!("{name} belongs to the cluster itself: it can only be observed")));
+        }
+        if let Some(first) = valid.get(&name) {
+            let at = format!("{}:{}", first.origin.file, first.origin.place.line);
+            problems.push(topic.problem(field, format!("the topic {name} has a resource already, at {at}")));
+        }
+        if let Some(cluster) = cluster.filter(|cluster| *cluster != spec.cluster_ref.name) {
+            let hint = config::hint(&spec.cluster_ref.name, [cluster]);
+            let message = format!("there is no Cluster {}{hint}", spec.cluster_ref.name);
+            problems.push(topic.problem(&["spec", "clusterRef", "name"], message));
+        }
+        check_sizes(topic, problems);
+        if let Err(error) = config::validate_topic(&spec.config.0, &layers) {
+            problems.push(topic.problem(&["spec", "config"], error.to_string()));
+        }
+        if problems.len() == before {
+            let topic = ValidTopic {
+                name: name.clone(),
+                partitions: spec.partitions,
+                replicas: spec.replicas.and_then(|replicas| i16::try_from(replicas).ok()),
+                config: spec.config.0.clone(),
+                management: spec.management,
+                drift_policy: spec.drift_policy,
+                deletion_policy: spec.deletion_policy,
+                origin: topic.origin.clone(),
+            };
+            valid.insert(name, topic);
+        }
+    }
+    valid
+}
+
+fn check_sizes(topic: &Loaded<Topic>, problems: &mut Vec<Problem>) {
+    let spec = &topic.resource.spec;
+    if spec.partitions.is_some_and(|partitions| partitions > PARTITIONS_PER_COMMAND_MAX as i32) {
+        let message = format!("a topic may have at most {PARTITIONS_PER_COMMAND_MAX} partitions");
+        problems.push(topic.problem(&["spec", "partitions"], message));
+    }
+    if spec.replicas.is_some_and(|replicas| replicas != 1) {
+        problems.push(topic.problem(&["spec", "replicas"], "one process runs one broker: write 1, or leave it out"));
+    }
+    let min_insync = spec.config.0.get("min.insync.replicas").and_then(|value| value.trim().parse::<i32>().ok());
+    if let (Some(min), Some(replicas)) = (min_insync, spec.replicas.or(Some(1))) {
+        if min > replicas {
+            let message =
+                format!("{min} is more than the topic's {replicas} replicas: no acks=all produce could ever succeed");
+            problems.push(topic.problem(&["spec", "config", "min.insync.replicas"], message));
+        }
+    }
+    // Known to the table, so that it is stored, but without effect: worth a word in the log, not a refusal.
+    for name in spec.config.0.keys() {
+        if let Some(setting) = config::find(Scope::Topic, name).filter(|setting| !setting.acted_on) {
+            tracing::debug!(setting = setting.name, "{}", setting.doc);
+        }
+    }
+}
