@@ -30,23 +30,22 @@ pub struct Server {
     folder: TempDir,
     kafka: SocketAddr,
     metrics: SocketAddr,
-    arguments: Vec<String>,
 }
 
 impl Server {
-    /// Starts a process with an empty data folder and waits until it is ready. `arguments` follow those that name its
-    /// addresses and its folder.
+    /// Starts a process with an empty data folder and waits until it is ready. `settings` go into the `config` of its
+    /// Cluster, under Kafka's names.
     ///
     /// # Errors
     /// If there is no binary, if the process ends, or if it is not ready in time; with the end of its log.
-    pub fn start(arguments: &[&str]) -> Result<Self> {
+    pub fn start(settings: &[(&str, &str)]) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("taffrail-e2e-").tempdir().context("make a data folder")?;
-        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        std::fs::write(cluster_file(folder.path()), cluster(settings)).context("write the Cluster")?;
         let mut attempt = 1;
         loop {
             let (kafka, metrics) = (free_address()?, free_address()?);
-            match launch(folder.path(), kafka, metrics, &arguments) {
-                Ok(child) => return Ok(Self { child, folder, kafka, metrics, arguments }),
+            match launch(folder.path(), kafka, metrics) {
+                Ok(child) => return Ok(Self { child, folder, kafka, metrics }),
                 Err(error) if attempt == START_ATTEMPTS => return Err(error),
                 Err(_) => attempt += 1,
             }
@@ -110,7 +109,7 @@ impl Server {
     /// As [`Server::start`].
     pub fn start_again(&mut self) -> Result<()> {
         ensure!(self.child.try_wait()?.is_some(), "it runs");
-        self.child = launch(self.folder.path(), self.kafka, self.metrics, &self.arguments)?;
+        self.child = launch(self.folder.path(), self.kafka, self.metrics)?;
         Ok(())
     }
 
@@ -135,6 +134,17 @@ impl Drop for Server {
 
 fn data_dir(folder: &Path) -> PathBuf {
     folder.join("data")
+}
+
+fn cluster_file(folder: &Path) -> PathBuf {
+    folder.join("cluster.yaml")
+}
+
+/// The YAML of a Cluster with these settings.
+fn cluster(settings: &[(&str, &str)]) -> String {
+    let head = "apiVersion: taffrail.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: e2e\nspec:\n  config:";
+    let config: String = settings.iter().map(|(name, value)| format!("\n    {name}: {value}")).collect();
+    format!("{head}{}\n", if config.is_empty() { " {}" } else { &config })
 }
 
 fn log_file(folder: &Path) -> PathBuf {
@@ -167,13 +177,15 @@ fn binary() -> Result<PathBuf> {
 }
 
 /// Starts one process and waits until it is ready; a process that is not is ended.
-fn launch(folder: &Path, kafka: SocketAddr, metrics: SocketAddr, arguments: &[String]) -> Result<Child> {
+fn launch(folder: &Path, kafka: SocketAddr, metrics: SocketAddr) -> Result<Child> {
     let binary = binary()?;
     let log = File::options().create(true).append(true).open(log_file(folder)).context("open the log")?;
     let mut child = Command::new(&binary)
-        .args(["up", "--listen", &kafka.to_string(), "--metrics", &metrics.to_string(), "--data-dir"])
+        .args(["up", "--listen", &kafka.to_string(), "--metrics", &metrics.to_string()])
+        .arg("--data-dir")
         .arg(data_dir(folder))
-        .args(arguments)
+        .arg("-f")
+        .arg(cluster_file(folder))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)

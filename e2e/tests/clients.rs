@@ -6,12 +6,15 @@ use anyhow::{Result, ensure};
 use taffrail_e2e::matrix;
 use taffrail_e2e::process::Server;
 
+/// Groups form at once: the scenario makes many, and waiting three seconds for each shows nothing.
+const SETTINGS: &[(&str, &str)] = &[("group.initial.rebalance.delay.ms", "0")];
+
 /// Runs the scenario with one client against a process of its own, which must then still stop cleanly.
 fn passes(client: &str) -> Result<()> {
     if !matrix::is_installed(client)? {
         return Ok(());
     }
-    let mut server = Server::start(&[])?;
+    let mut server = Server::start(SETTINGS)?;
     let outcome = matrix::run(client, &server.bootstrap(), "scenario")?;
     ensure!(
         outcome.passed,
