@@ -1,4 +1,5 @@
 //! The schemas in `crds/` are what the types say.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::path::{Path, PathBuf};
 

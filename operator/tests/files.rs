@@ -1,4 +1,5 @@
 //! Files of resources are taken whole, or refused with the place and name of every mistake.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use taffrail_core::config::{Kind, Scope};
 use taffrail_operator::crd::settings;

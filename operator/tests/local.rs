@@ -1,4 +1,5 @@
 //! The operator of one process, against the controllers' own decisions.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -73,8 +74,11 @@ fn cluster(config: &str) -> String {
     )
 }
 
-/// Topics with their partitions and settings, as the metadata have them.
-fn topics(platform: &LocalPlatform) -> Vec<(String, i32, Vec<(String, String)>)> {
+/// A topic's name, partitions and settings.
+type Told = (String, i32, Vec<(String, String)>);
+
+/// Topics as the metadata have them.
+fn topics(platform: &LocalPlatform) -> Vec<Told> {
     let image = platform.metadata();
     let describe = |name: &str| {
         let overrides = image.overrides(&ConfigResource::topic(name));

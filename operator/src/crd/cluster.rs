@@ -1,5 +1,6 @@
 //! The Cluster: brokers and controllers that belong together.
 #![allow(unreachable_pub, reason = "KubeSchema makes a private twin of each type, with the same visibility")]
+#![allow(clippy::duplicated_attributes, reason = "each printed column is an attribute of its own")]
 
 use std::collections::BTreeMap;
 

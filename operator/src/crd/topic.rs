@@ -1,5 +1,6 @@
 //! The Topic.
 #![allow(unreachable_pub, reason = "KubeSchema makes a private twin of each type, with the same visibility")]
+#![allow(clippy::duplicated_attributes, reason = "each printed column is an attribute of its own")]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};

@@ -101,12 +101,12 @@ fn check_sizes(topic: &Loaded<Topic>, problems: &mut Vec<Problem>) {
         problems.push(topic.problem(&["spec", "replicas"], "one process runs one broker: write 1, or leave it out"));
     }
     let min_insync = spec.config.0.get("min.insync.replicas").and_then(|value| value.trim().parse::<i32>().ok());
-    if let (Some(min), Some(replicas)) = (min_insync, spec.replicas.or(Some(1))) {
-        if min > replicas {
-            let message =
-                format!("{min} is more than the topic's {replicas} replicas: no acks=all produce could ever succeed");
-            problems.push(topic.problem(&["spec", "config", "min.insync.replicas"], message));
-        }
+    // A topic without a word about replicas gets the one that one broker can keep.
+    let replicas = spec.replicas.unwrap_or(1);
+    if let Some(min) = min_insync.filter(|min| *min > replicas) {
+        let message =
+            format!("{min} is more than the topic's {replicas} replicas: no acks=all produce could ever succeed");
+        problems.push(topic.problem(&["spec", "config", "min.insync.replicas"], message));
     }
     // Known to the table, so that it is stored, but without effect: worth a word in the log, not a refusal.
     for name in spec.config.0.keys() {
