@@ -15,11 +15,12 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
+    wants_long = config.getoption("--long") or os.environ.get("TAFFRAIL_LONG") == "1"
     for item in items:
         mark = item.get_closest_marker("beyond_kafka")
         if mark and brokers.is_kafka():
             item.add_marker(pytest.mark.skip(reason=f"beyond Kafka: {mark.args[0]}"))
-        if item.get_closest_marker("long") and not config.getoption("--long"):
+        if item.get_closest_marker("long") and not wants_long:
             item.add_marker(pytest.mark.skip(reason="long form (make test-long)"))
 
 

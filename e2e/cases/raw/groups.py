@@ -4,7 +4,14 @@ A JoinGroup waits at the broker for the other members, so each member has a conn
 for the answer.
 """
 
+import contextlib
+import socket
+import struct
+import threading
+import time
+
 from . import errors
+from .connection import ConnectionClosed
 from .wait import eventually
 
 JOIN, SYNC, HEARTBEAT, LEAVE = 9, 5, 4, 5
@@ -131,17 +138,48 @@ def wait_for_coordinator(connection, group):
 def form_group(*members, protocols=(("range", b"subscription"),)):
     """Brings all members into one generation and returns {member id: assignment}; the assignments are their ids."""
     wait_for_coordinator(members[0].connection, members[0].group)
+    return sync_all(members, join_all(members, protocols=protocols))
 
-    def one_generation():
-        for member in members:
-            member.begin(protocols=protocols)
-        answers = [member.finish_join() for member in members]
-        assert all(a.error_code == errors.NONE for a in answers), answers
-        assert len({a.generation_id for a in answers}) == 1, answers
-        return answers
 
-    answers = eventually(one_generation, timeout_s=20, what=f"{len(members)} members in one generation")
-    return sync_all(members, answers)
+def join_all(members, **options):
+    """JoinGroup of all, so that one generation has them all; their answers in order.
+
+    The first joins alone; once the coordinator holds all the others back, the first one's rejoin completes the phase.
+    """
+    first, *others = members
+    answers = [join_alone(first, **options)]
+    if others:
+        for member in others:
+            member.begin(**options)
+        wait_for_members(first.connection, first.group, len(members))
+        first.start_join(**options)
+        answers = [m.finish_join() for m in members]
+    assert {a.error_code for a in answers} == {errors.NONE}, answers
+    assert len({a.generation_id for a in answers}) == 1, answers
+    return answers
+
+
+def join_alone(member, **options):
+    """The first JoinGroup of a group; again if the coordinator swept the still empty group away in between (error 25)."""
+
+    def ask():
+        member.begin(**options)
+        answer = member.finish_join()
+        if answer.error_code == errors.UNKNOWN_MEMBER_ID:
+            member.member_id = ""
+        return answer
+
+    return eventually(ask, wanted=lambda a: a.error_code == errors.NONE, what="the first member to join")
+
+
+def wait_for_members(connection, group, count):
+    """Until the coordinator knows `count` members and waits for one of them in the join phase."""
+
+    def found():
+        described = describe(connection, group)
+        return (described.group_state, len(described.members))
+
+    eventually(found, wanted=lambda pair: pair == ("PreparingRebalance", count), what=f"{count} members that join")
 
 
 def sync_all(members, answers):
@@ -200,3 +238,42 @@ def committed_topics(connection, group):
     answer = connection.call("OffsetFetch", OFFSET_FETCH, groups=[{"group_id": group, "topics": None}]).groups[0]
     assert answer.error_code == errors.NONE, answer
     return {t.name: {p.partition_index: p.committed_offset for p in t.partitions} for t in answer.topics}
+
+
+class BackgroundMember(threading.Thread):
+    """A member that does what a consumer does, by itself: joins, syncs, sends heartbeats and rejoins, until it is killed."""
+
+    HEARTBEAT_S = 0.1
+
+    def __init__(self, broker, group, **options):
+        super().__init__(daemon=True)
+        self.member = Member(broker, group, **options)
+        self.killed = False
+        self.start()
+
+    def run(self):
+        while not self.killed:
+            try:
+                self._join_and_sync()
+                while not self.killed and self.member.heartbeat() == errors.NONE:
+                    time.sleep(self.HEARTBEAT_S)
+            except (OSError, ConnectionClosed, struct.error):
+                if not self.killed:
+                    self.member.start_over()
+
+    def _join_and_sync(self):
+        answer = self.member.join()
+        if answer.error_code == errors.MEMBER_ID_REQUIRED:
+            answer = self.member.join()
+        if answer.error_code == errors.UNKNOWN_MEMBER_ID:
+            self.member.member_id = ""
+        if answer.error_code == errors.NONE:
+            self.member.sync({m.member_id: b"assigned" for m in answer.members})
+
+    def kill(self):
+        """As SIGKILL: the socket goes in whatever phase the member is."""
+        self.killed = True
+        with contextlib.suppress(OSError):
+            self.member.connection.socket.shutdown(socket.SHUT_RDWR)
+        self.join(20)
+        self.member.die()
