@@ -10,6 +10,10 @@ use taffrail_core::ids::Uuid;
 /// Bytes of the longest unsigned varint: five groups of seven bits carry 32.
 const VARINT_BYTES_MAX: u32 = 5;
 
+/// Elements for which an array reserves memory before they are read, as in Kafka 4.4. More are made room for as they come,
+/// so that a count alone never takes much memory.
+const RESERVED_ELEMENTS_MAX: usize = 1000;
+
 /// Why bytes are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
@@ -163,7 +167,7 @@ impl<'a> Reader<'a> {
         mut element: impl FnMut(&mut Self) -> Result<T, WireError>,
     ) -> Result<Option<Vec<T>>, WireError> {
         let Some(length) = self.array_length()? else { return Ok(None) };
-        let mut values = Vec::with_capacity(length);
+        let mut values = Vec::with_capacity(length.min(RESERVED_ELEMENTS_MAX));
         for _ in 0..length {
             values.push(element(self)?);
         }

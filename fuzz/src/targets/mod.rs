@@ -3,7 +3,9 @@
 mod frame;
 mod message;
 mod metadata;
+mod offsets;
 mod record;
+mod yaml;
 
 use crate::Target;
 use crate::random::Random;
@@ -22,6 +24,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "zstd", run: record::zstd, sound: record::sound_zstd, mend: nothing },
     Target { name: "metadata_events", run: metadata::events, sound: metadata::sound_events, mend: nothing },
     Target { name: "metadata_snapshot", run: metadata::snapshot, sound: metadata::sound_snapshot, mend: nothing },
+    Target { name: "offsets_record", run: offsets::record, sound: offsets::sound_record, mend: nothing },
+    Target { name: "yaml", run: yaml::resources, sound: yaml::sound_resources, mend: nothing },
 ];
 
 /// For formats that have nothing to mend.
