@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Common to the peer's scripts (sourced, bash). Writes only under $PEER_CACHE and $PEER_STATE.
 PEER_HOME=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 PEER_CACHE=${PEER_CACHE:-${TAFFRAIL_CACHE:-$HOME/.cache/taffrail}/peer}

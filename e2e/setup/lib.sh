@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Where the tests' clients lie (sourced, bash). Everything is under one cache, never in the clone; each part's folder is
 # named after what it is made from, so a changed pin or source makes a new one. Used by install, ../clients and ../cases.
 E2E=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

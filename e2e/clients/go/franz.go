@@ -51,7 +51,10 @@ func (f *franz) topics() ([]string, error) {
 type franzProducer struct{ *kgo.Client }
 
 func (f *franz) producer(acks int, codec string, idempotent bool) (producer, error) {
-	codecs := map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()}
+	codecs := map[string]kgo.CompressionCodec{
+		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+		"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+	}
 	levels := map[int]kgo.Acks{-1: kgo.AllISRAcks(), 0: kgo.NoAck(), 1: kgo.LeaderAck()}
 	options := []kgo.Opt{
 		kgo.SeedBrokers(f.bootstrap), kgo.RequiredAcks(levels[acks]), kgo.ProducerBatchCompression(codecs[codec]),
@@ -112,7 +115,8 @@ func (f *franz) reader(topic string, offsets map[int32]int64) (reader, error) {
 	for p, offset := range offsets {
 		at[p] = kgo.NewOffset().At(offset)
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(f.bootstrap), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}), kgo.FetchMaxWait(100*time.Millisecond))
+	consume := kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at})
+	cl, err := kgo.NewClient(kgo.SeedBrokers(f.bootstrap), consume, kgo.FetchMaxWait(100*time.Millisecond))
 	return &franzReader{Client: cl}, err
 }
 

@@ -25,7 +25,7 @@ func newKafkaGo(bootstrap string) client {
 
 func (k *kafkaGo) cannot() map[string]string {
 	return map[string]string{
-		"idempotent":               "the Writer has no idempotent mode",
+		"idempotent":        "the Writer has no idempotent mode",
 		"group-cooperative": "no cooperative balancer",
 	}
 }
@@ -43,7 +43,8 @@ func firstOf(byName map[string]error) error {
 }
 
 func (k *kafkaGo) createTopic(topic string, partitions int) error {
-	answer, err := k.client.CreateTopics(call(), &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: partitions, ReplicationFactor: 1}}})
+	topics := []kafka.TopicConfig{{Topic: topic, NumPartitions: partitions, ReplicationFactor: 1}}
+	answer, err := k.client.CreateTopics(call(), &kafka.CreateTopicsRequest{Topics: topics})
 	if err != nil {
 		return err
 	}

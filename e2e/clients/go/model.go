@@ -32,7 +32,7 @@ func (r record) String() string {
 	if len(value) > 24 {
 		value = value[:24]
 	}
-	return fmt.Sprintf("%d key=%s value=%q (%d bytes, null %t) headers=%v ts=%d", r.partition, show(r.key), value, len(r.value), r.value == nil, r.headers, r.timestamp)
+	return fmt.Sprintf("%d key=%s value=%s (%d bytes) headers=%v ts=%d", r.partition, show(r.key), show(value), len(r.value), r.headers, r.timestamp)
 }
 
 func show(b []byte) string {

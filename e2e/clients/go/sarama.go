@@ -74,7 +74,9 @@ type saramaProducer struct{ sarama.SyncProducer }
 func (s *saramaClient) producer(acks int, codec string, idempotent bool) (producer, error) {
 	c := s.config()
 	c.Producer.RequiredAcks = sarama.RequiredAcks(acks)
-	c.Producer.Compression = map[string]sarama.CompressionCodec{"none": sarama.CompressionNone, "gzip": sarama.CompressionGZIP, "snappy": sarama.CompressionSnappy, "lz4": sarama.CompressionLZ4, "zstd": sarama.CompressionZSTD}[codec]
+	if err := c.Producer.Compression.UnmarshalText([]byte(codec)); err != nil {
+		return nil, err
+	}
 	c.Producer.Partitioner = sarama.NewManualPartitioner
 	c.Producer.Return.Successes = true
 	c.Producer.Flush.Frequency = 5 * time.Millisecond
@@ -97,7 +99,9 @@ func encoder(b []byte) sarama.Encoder {
 func (p saramaProducer) produce(topic string, records []record) error {
 	var out []*sarama.ProducerMessage
 	for _, r := range records {
-		m := &sarama.ProducerMessage{Topic: topic, Partition: r.partition, Key: encoder(r.key), Value: encoder(r.value), Timestamp: time.UnixMilli(r.timestamp)}
+		m := &sarama.ProducerMessage{
+			Topic: topic, Partition: r.partition, Key: encoder(r.key), Value: encoder(r.value), Timestamp: time.UnixMilli(r.timestamp),
+		}
 		for _, h := range r.headers {
 			m.Headers = append(m.Headers, sarama.RecordHeader{Key: []byte(h.key), Value: h.value})
 		}

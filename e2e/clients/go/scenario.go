@@ -164,7 +164,8 @@ func (s *scenario) headerNull() error {
 }
 
 func (s *scenario) headerSameKey() error {
-	return s.plain(s.record(0, []byte("same key"), []byte("v"), header{"x", []byte("first")}, header{"x", []byte("second")}, header{"x", []byte("first")}))
+	first, second := header{"x", []byte("first")}, header{"x", []byte("second")}
+	return s.plain(s.record(0, []byte("same key"), []byte("v"), first, second, first))
 }
 
 func (s *scenario) nulls() error {

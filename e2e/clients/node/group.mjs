@@ -2,22 +2,25 @@
 import { PARTITIONS, check, shorten, until } from './model.mjs'
 
 class GroupRun {
-  constructor (scenario, name) {
+  constructor(scenario, name) {
     this.scenario = scenario
     this.name = name // of the group and of its topic
     this.serial = 0
   }
 
   // Produces `count` records over all partitions; gives their values, for collect.
-  async send (count) {
+  async send(count) {
     const values = Array.from({ length: count }, (_, i) => `${this.name} ${this.serial + i}`)
     this.serial += count
-    await this.scenario.send(this.name, values.map((value, i) => this.scenario.record(i % PARTITIONS, null, value)))
+    await this.scenario.send(
+      this.name,
+      values.map((value, i) => this.scenario.record(i % PARTITIONS, null, value))
+    )
     return values
   }
 
   // Polls the members until all these values have come, each of them once.
-  async collect (members, values) {
+  async collect(members, values) {
     const left = new Set(values)
     await until(`${values.length} records for ${members.length} members`, async () => {
       for (const member of members) {
@@ -30,7 +33,7 @@ class GroupRun {
   }
 
   // Waits until each member owns partitions and together they own each one once.
-  async settle (members) {
+  async settle(members) {
     await until(`${members.length} members own the partitions`, async () => {
       for (const member of members) check((await member.poll(50)).length === 0, 'a record, though all are read and committed')
       const owned = members.map(member => member.assignment())
@@ -40,7 +43,7 @@ class GroupRun {
 }
 
 // Two members share the partitions, one leaves, a later member resumes at the committed offsets.
-export async function group (scenario, assignor) {
+export async function group(scenario, assignor) {
   const { client } = scenario
   const run = new GroupRun(scenario, `${scenario.topic}-${assignor}`)
   await client.createTopic(run.name, PARTITIONS)
@@ -65,13 +68,14 @@ export async function group (scenario, assignor) {
   await third.close()
 }
 
-export async function describeGroup (scenario) {
+export async function describeGroup(scenario) {
   const { client } = scenario
   const name = scenario.groups[0]
-  const described = (state, members) => until(`described as ${state} with ${members} members`, async () => {
-    const now = await client.describeGroup(name)
-    return now.state.toUpperCase() === state && now.members === members
-  })
+  const described = (state, members) =>
+    until(`described as ${state} with ${members} members`, async () => {
+      const now = await client.describeGroup(name)
+      return now.state.toUpperCase() === state && now.members === members
+    })
   await described('EMPTY', 0)
   const only = await client.member(name, name, 'eager')
   await new GroupRun(scenario, name).settle([only])

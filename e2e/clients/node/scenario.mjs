@@ -8,7 +8,7 @@ import { EARLIEST, LATEST, PARTITIONS, STEP_TIMEOUT_MS, check, equal, shorten, u
 import { describeGroup, group } from './group.mjs'
 
 class Scenario {
-  constructor (client, prefix) {
+  constructor(client, prefix) {
     this.client = client
     this.topic = prefix
     this.groups = [] // each has a topic of its own name
@@ -17,20 +17,20 @@ class Scenario {
     this.failed = false
   }
 
-  record (partition, key, value, headers = []) {
+  record(partition, key, value, headers = []) {
     this.clock += 1000
-    const bytes = b => typeof b === 'string' ? Buffer.from(b) : b
+    const bytes = b => (typeof b === 'string' ? Buffer.from(b) : b)
     return { partition, key: bytes(key), value: bytes(value), headers: headers.map(([k, v]) => [k, bytes(v)]), timestamp: this.clock }
   }
 
-  async send (topic, records, { acks = -1, codec = 'none', idempotent = false } = {}) {
+  async send(topic, records, { acks = -1, codec = 'none', idempotent = false } = {}) {
     const producer = await this.client.producer(acks, codec, idempotent)
     await producer.send(topic, records)
     await producer.close()
   }
 
   // Sends, then reads back from the first new offset, so that a fault shows in the step that made it.
-  async produce (records, options) {
+  async produce(records, options) {
     const starts = new Map(records.map(r => [r.partition, this.expected[r.partition].length]))
     await this.send(this.topic, records, options)
     for (const r of records) this.expected[r.partition].push(r)
@@ -38,7 +38,7 @@ class Scenario {
   }
 
   // Reads from `starts` to the expected end of those partitions; offsets must be dense, every byte equal.
-  async readAndCompare (starts) {
+  async readAndCompare(starts) {
     const position = new Map(starts)
     const reader = await this.client.reader(this.topic, starts)
     try {
@@ -59,50 +59,75 @@ class Scenario {
   }
 
   // Waits until all names are in a listing, or none is.
-  async listed (want, list, names) {
+  async listed(want, list, names) {
     await until(`listed ${want}: ${names}`, async () => {
       const have = new Set(await list())
       return names.every(name => have.has(name) === want)
     })
   }
 
-  async createTopic () {
+  async createTopic() {
     await this.client.createTopic(this.topic, PARTITIONS)
     await this.listed(true, () => this.client.topics(), [this.topic])
   }
 
-  async produceAcks (acks) {
-    await this.produce(Array.from({ length: 30 }, (_, i) => this.record(i % PARTITIONS, `key-${i}`, `acks ${acks} value ${i}`)), { acks })
+  async produceAcks(acks) {
+    await this.produce(
+      Array.from({ length: 30 }, (_, i) => this.record(i % PARTITIONS, `key-${i}`, `acks ${acks} value ${i}`)),
+      { acks }
+    )
   }
 
-  async codec (codec) {
-    await this.produce(Array.from({ length: 200 }, (_, i) => this.record(1, `k${i}`, `${codec} ${i} `.repeat(50))), { codec })
+  async codec(codec) {
+    await this.produce(
+      Array.from({ length: 200 }, (_, i) => this.record(1, `k${i}`, `${codec} ${i} `.repeat(50))),
+      { codec }
+    )
   }
 
-  async headers () {
+  async headers() {
     await this.produce([
       this.record(0, 'one', 'v', [['a', '1']]),
-      this.record(0, 'several', 'v', [['empty', ''], ['bytes', Buffer.from(Array.from({ length: 256 }, (_, i) => i))]])
+      this.record(0, 'several', 'v', [
+        ['empty', ''],
+        ['bytes', Buffer.from(Array.from({ length: 256 }, (_, i) => i))]
+      ])
     ])
   }
 
-  async headerNull () {
-    await this.produce([this.record(0, 'null header', 'v', [['null', null], ['empty', '']])])
+  async headerNull() {
+    await this.produce([
+      this.record(0, 'null header', 'v', [
+        ['null', null],
+        ['empty', '']
+      ])
+    ])
   }
 
-  async headerSameKey () {
-    await this.produce([this.record(0, 'same key', 'v', [['x', 'first'], ['x', 'second'], ['x', 'first']])])
+  async headerSameKey() {
+    await this.produce([
+      this.record(0, 'same key', 'v', [
+        ['x', 'first'],
+        ['x', 'second'],
+        ['x', 'first']
+      ])
+    ])
   }
 
-  async nulls () {
-    await this.produce([this.record(2, null, 'null key'), this.record(2, 'null value', null), this.record(2, 'empty value', ''), this.record(2, '', 'empty key')])
+  async nulls() {
+    await this.produce([
+      this.record(2, null, 'null key'),
+      this.record(2, 'null value', null),
+      this.record(2, 'empty value', ''),
+      this.record(2, '', 'empty key')
+    ])
   }
 
-  async nullRecord () {
+  async nullRecord() {
     await this.produce([this.record(2, null, null)])
   }
 
-  async large () {
+  async large() {
     const noise = seed => {
       const blocks = Array.from({ length: 28_800 }, (_, i) => createHash('sha256').update(`${seed} ${i}`).digest())
       return Buffer.concat(blocks) // 28,800 blocks of 32 bytes are 900 KiB
@@ -110,12 +135,15 @@ class Scenario {
     await this.produce(Array.from({ length: PARTITIONS }, (_, p) => this.record(p, 'large', noise(p))))
   }
 
-  async idempotent () {
-    await this.produce(Array.from({ length: 300 }, (_, i) => this.record(i % PARTITIONS, `i${i}`, `idempotent ${i}`)), { idempotent: true })
+  async idempotent() {
+    await this.produce(
+      Array.from({ length: 300 }, (_, i) => this.record(i % PARTITIONS, `i${i}`, `idempotent ${i}`)),
+      { idempotent: true }
+    )
   }
 
   // Looks up offsets at a time and compares them.
-  async expectOffsets (at, want) {
+  async expectOffsets(at, want) {
     const found = await this.client.offsets(this.topic, at)
     for (let p = 0; p < PARTITIONS; p++) {
       check(found.get(p) === want(p), `offsets at ${at}: got ${found.get(p)} in partition ${p}, expected ${want(p)}`)
@@ -123,11 +151,11 @@ class Scenario {
     return found
   }
 
-  async consumeStart () {
+  async consumeStart() {
     await this.readAndCompare(await this.expectOffsets(EARLIEST, () => 0))
   }
 
-  async consumeEnd () {
+  async consumeEnd() {
     const ends = await this.expectOffsets(LATEST, p => this.expected[p].length)
     const reader = await this.client.reader(this.topic, ends)
     check((await reader.poll(200)).length === 0, 'records past the end')
@@ -135,28 +163,28 @@ class Scenario {
     await this.produce(Array.from({ length: PARTITIONS }, (_, p) => this.record(p, 'end', 'the only one')))
   }
 
-  async consumeTimestamp () {
+  async consumeTimestamp() {
     // A time between two records of partition 1, in the middle of its compressed batches.
     const middle = this.expected[1][this.expected[1].length >> 1].timestamp - 500
     await this.readAndCompare(await this.expectOffsets(middle, p => this.expected[p].findIndex(r => r.timestamp >= middle)))
   }
 
-  async listGroups () {
+  async listGroups() {
     await this.listed(true, () => this.client.groups(), this.groups)
   }
 
-  async deleteGroup () {
+  async deleteGroup() {
     for (const name of this.groups) await this.client.deleteGroup(name)
     await this.listed(false, () => this.client.groups(), this.groups)
   }
 
-  async deleteTopic () {
+  async deleteTopic() {
     const topics = [this.topic, ...this.groups]
     for (const topic of topics) await this.client.deleteTopic(topic)
     await this.listed(false, () => this.client.topics(), topics)
   }
 
-  async step (name, action) {
+  async step(name, action) {
     if (this.client.cannot[name]) {
       console.log(`step ${name} n/a ${this.client.cannot[name]}`)
       return
@@ -164,7 +192,9 @@ class Scenario {
     const began = Date.now()
     let timer
     try {
-      const late = new Promise((resolve, reject) => { timer = setTimeout(() => reject(new Error('hangs')), STEP_TIMEOUT_MS + 5000) })
+      const late = new Promise((resolve, reject) => {
+        timer = setTimeout(() => reject(new Error('hangs')), STEP_TIMEOUT_MS + 5000)
+      })
       await Promise.race([action(), late])
       console.log(`step ${name} ok ${((Date.now() - began) / 1000).toFixed(2)} s`)
     } catch (error) {
@@ -175,10 +205,15 @@ class Scenario {
     }
   }
 
-  async run () {
+  async run() {
     await this.step('create-topic', () => this.createTopic())
     // acks=0 last: a broker may still be learning of a new topic, and what it refuses then nobody sends again.
-    for (const [name, acks] of [['all', -1], ['1', 1], ['0', 0]]) await this.step(`produce-acks-${name}`, () => this.produceAcks(acks))
+    for (const [name, acks] of [
+      ['all', -1],
+      ['1', 1],
+      ['0', 0]
+    ])
+      await this.step(`produce-acks-${name}`, () => this.produceAcks(acks))
     for (const codec of ['none', 'gzip', 'snappy', 'lz4', 'zstd']) await this.step(`codec-${codec}`, () => this.codec(codec))
     await this.step('headers', () => this.headers())
     await this.step('header-null', () => this.headerNull())

@@ -29,7 +29,18 @@ class _Producer:
         self.producer, self.sent = _run(_started(lambda: AIOKafkaProducer(**config))), []
 
     def send(self, topic: str, record: Record) -> None:
-        self.sent.append(_run(self.producer.send(topic, value=record.value, key=record.key, headers=record.headers, partition=record.partition, timestamp_ms=record.timestamp)))
+        self.sent.append(
+            _run(
+                self.producer.send(
+                    topic,
+                    value=record.value,
+                    key=record.key,
+                    headers=record.headers,
+                    partition=record.partition,
+                    timestamp_ms=record.timestamp,
+                )
+            )
+        )
 
     def close(self) -> None:
         async def all_sent():
@@ -41,11 +52,24 @@ class _Producer:
 
 class _Reader:
     def __init__(self, bootstrap: str, topics: tuple[str, ...] = (), **config) -> None:
-        self.consumer = _run(_started(lambda: AIOKafkaConsumer(*topics, bootstrap_servers=bootstrap, enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=100, **config)))
+        self.consumer = _run(
+            _started(
+                lambda: AIOKafkaConsumer(
+                    *topics,
+                    bootstrap_servers=bootstrap,
+                    enable_auto_commit=False,
+                    auto_offset_reset="earliest",
+                    fetch_max_wait_ms=100,
+                    **config,
+                )
+            )
+        )
 
     def poll(self, timeout_s: float) -> list[tuple[int, Record]]:
         polled = _run(self.consumer.getmany(timeout_ms=int(timeout_s * 1000)))
-        return [(r.offset, Record(r.partition, r.key, r.value, list(r.headers), r.timestamp)) for records in polled.values() for r in records]
+        return [
+            (r.offset, Record(r.partition, r.key, r.value, list(r.headers), r.timestamp)) for records in polled.values() for r in records
+        ]
 
     def assignment(self) -> set[int]:
         return {p.partition for p in self.consumer.assignment()}
@@ -85,7 +109,13 @@ class Client:
         return set(_run(self.admin.list_topics()))
 
     def producer(self, acks: int, codec: str, idempotent: bool) -> _Producer:
-        return _Producer(bootstrap_servers=self.bootstrap, acks={-1: "all"}.get(acks, acks), compression_type=None if codec == "none" else codec, enable_idempotence=idempotent, linger_ms=5)
+        return _Producer(
+            bootstrap_servers=self.bootstrap,
+            acks={-1: "all"}.get(acks, acks),
+            compression_type=None if codec == "none" else codec,
+            enable_idempotence=idempotent,
+            linger_ms=5,
+        )
 
     def offsets(self, topic: str, at: int) -> dict[int, int]:
         partitions = [TopicPartition(topic, p) for p in range(PARTITIONS)]
@@ -113,7 +143,14 @@ class Client:
         return reader
 
     def member(self, group: str, topic: str, assignor: str) -> _Reader:
-        return _Reader(self.bootstrap, (topic,), group_id=group, partition_assignment_strategy=[RangePartitionAssignor], heartbeat_interval_ms=300, session_timeout_ms=10_000)
+        return _Reader(
+            self.bootstrap,
+            (topic,),
+            group_id=group,
+            partition_assignment_strategy=[RangePartitionAssignor],
+            heartbeat_interval_ms=300,
+            session_timeout_ms=10_000,
+        )
 
     def groups(self) -> set[str]:
         return {group[0] for group in _run(self.admin.list_consumer_groups())}

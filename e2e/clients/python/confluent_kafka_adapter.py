@@ -17,7 +17,15 @@ class _Producer:
             self.errors.append(error)
 
     def send(self, topic: str, record: Record) -> None:
-        self.producer.produce(topic, value=record.value, key=record.key, partition=record.partition, timestamp=record.timestamp, headers=record.headers, on_delivery=self._delivered)
+        self.producer.produce(
+            topic,
+            value=record.value,
+            key=record.key,
+            partition=record.partition,
+            timestamp=record.timestamp,
+            headers=record.headers,
+            on_delivery=self._delivered,
+        )
 
     def close(self) -> None:
         left = self.producer.flush(TIMEOUT_S)
@@ -34,7 +42,12 @@ class _Reader:
         for message in self.consumer.consume(500, timeout_s):
             if message.error():
                 raise KafkaException(message.error())
-            records.append((message.offset(), Record(message.partition(), message.key(), message.value(), message.headers() or [], message.timestamp()[1])))
+            records.append(
+                (
+                    message.offset(),
+                    Record(message.partition(), message.key(), message.value(), message.headers() or [], message.timestamp()[1]),
+                )
+            )
         return records
 
     def assignment(self) -> set[int]:
@@ -64,7 +77,16 @@ class Client:
         return set(self.admin.list_topics(timeout=TIMEOUT_S).topics)
 
     def producer(self, acks: int, codec: str, idempotent: bool) -> _Producer:
-        return _Producer({**self.config, "acks": acks, "compression.type": codec, "enable.idempotence": idempotent, "linger.ms": 5, "message.max.bytes": 1_048_576})
+        return _Producer(
+            {
+                **self.config,
+                "acks": acks,
+                "compression.type": codec,
+                "enable.idempotence": idempotent,
+                "linger.ms": 5,
+                "message.max.bytes": 1_048_576,
+            }
+        )
 
     def offsets(self, topic: str, at: int) -> dict[int, int]:
         spec = {EARLIEST: OffsetSpec.earliest, LATEST: OffsetSpec.latest}.get(at, lambda: OffsetSpec.for_timestamp(at))()
@@ -77,7 +99,9 @@ class Client:
         return reader
 
     def member(self, group: str, topic: str, assignor: str) -> _Reader:
-        reader = _Reader(self.config, group, **{"partition.assignment.strategy": assignor, "heartbeat.interval.ms": 300, "session.timeout.ms": 10_000})
+        reader = _Reader(
+            self.config, group, **{"partition.assignment.strategy": assignor, "heartbeat.interval.ms": 300, "session.timeout.ms": 10_000}
+        )
         reader.consumer.subscribe([topic])
         return reader
 

@@ -19,7 +19,11 @@ class _Producer:
         self.producer, self.sent = KafkaProducer(**config), []
 
     def send(self, topic: str, record: Record) -> None:
-        self.sent.append(self.producer.send(topic, value=record.value, key=record.key, headers=record.headers, partition=record.partition, timestamp_ms=record.timestamp))
+        self.sent.append(
+            self.producer.send(
+                topic, value=record.value, key=record.key, headers=record.headers, partition=record.partition, timestamp_ms=record.timestamp
+            )
+        )
 
     def close(self) -> None:
         for future in self.sent:
@@ -29,11 +33,15 @@ class _Producer:
 
 class _Reader:
     def __init__(self, bootstrap: str, **config) -> None:
-        self.consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=100, **config)
+        self.consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap, enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=100, **config
+        )
 
     def poll(self, timeout_s: float) -> list[tuple[int, Record]]:
         polled = self.consumer.poll(timeout_ms=int(timeout_s * 1000))
-        return [(r.offset, Record(r.partition, r.key, r.value, list(r.headers), r.timestamp)) for records in polled.values() for r in records]
+        return [
+            (r.offset, Record(r.partition, r.key, r.value, list(r.headers), r.timestamp)) for records in polled.values() for r in records
+        ]
 
     def assignment(self) -> set[int]:
         return {p.partition for p in self.consumer.assignment()}
@@ -113,7 +121,13 @@ class Client:
         return set(self.admin.list_topics())
 
     def producer(self, acks: int, codec: str, idempotent: bool) -> _Producer:
-        return _Producer(bootstrap_servers=self.bootstrap, acks={-1: "all"}.get(acks, acks), compression_type=None if codec == "none" else codec, enable_idempotence=idempotent, linger_ms=5)
+        return _Producer(
+            bootstrap_servers=self.bootstrap,
+            acks={-1: "all"}.get(acks, acks),
+            compression_type=None if codec == "none" else codec,
+            enable_idempotence=idempotent,
+            linger_ms=5,
+        )
 
     def offsets(self, topic: str, at: int) -> dict[int, int]:
         partitions = [TopicPartition(topic, p) for p in range(PARTITIONS)]
@@ -137,7 +151,13 @@ class Client:
         return reader
 
     def member(self, group: str, topic: str, assignor: str) -> _Member:
-        reader = _Reader(self.bootstrap, group_id=group, partition_assignment_strategy=[ASSIGNORS[assignor]], heartbeat_interval_ms=300, session_timeout_ms=10_000)
+        reader = _Reader(
+            self.bootstrap,
+            group_id=group,
+            partition_assignment_strategy=[ASSIGNORS[assignor]],
+            heartbeat_interval_ms=300,
+            session_timeout_ms=10_000,
+        )
         reader.consumer.subscribe([topic])
         # kafka-python 3.0.12 forgets an assignment that it made for want of metadata when poll() gives up while it joins.
         reader.consumer.partitions_for_topic(topic)

@@ -1,10 +1,12 @@
 """What scenario.py and the adapters of the clients agree on."""
 
+import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
 EARLIEST, LATEST = -2, -1
 PARTITIONS = 3
+STEP_TIMEOUT_S = 15.0
 
 
 @dataclass
@@ -47,3 +49,24 @@ class Client(Protocol):
     def groups(self) -> set[str]: ...
     def describe_group(self, group: str) -> tuple[str, int]: ...  # state, number of members
     def delete_group(self, group: str) -> None: ...
+
+
+def check(condition: bool, what: str) -> None:
+    if not condition:
+        raise AssertionError(what)
+
+
+def until(condition, what: str):
+    """Calls `condition` until it returns something true, and returns that."""
+    deadline = time.monotonic() + STEP_TIMEOUT_S
+    while time.monotonic() < deadline:
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.02)
+    raise AssertionError(f"{what}: not within {STEP_TIMEOUT_S:.0f} s")
+
+
+def shorten(record: Record) -> str:
+    value = "null" if record.value is None else f"{record.value[:24]} ({len(record.value)} bytes)"
+    return f"{record.partition} key={record.key} value={value} headers={record.headers} ts={record.timestamp}"

@@ -10,37 +10,15 @@ import random
 import sys
 import time
 
-from model import EARLIEST, LATEST, PARTITIONS, Client, Member, Record
-
-STEP_TIMEOUT_S = 15.0
-
-
-def check(condition: bool, what: str) -> None:
-    if not condition:
-        raise AssertionError(what)
-
-
-def until(condition, what: str):
-    """Calls `condition` until it returns something true, and returns that."""
-    deadline = time.monotonic() + STEP_TIMEOUT_S
-    while time.monotonic() < deadline:
-        result = condition()
-        if result:
-            return result
-        time.sleep(0.02)
-    raise AssertionError(f"{what}: not within {STEP_TIMEOUT_S:.0f} s")
-
-
-def shorten(record: Record) -> str:
-    value = record.value
-    return f"{record.partition} key={record.key!r} value={value[:24] if value else value!r} ({len(value or b'')} bytes) headers={record.headers} ts={record.timestamp}"
+from group import GroupRun, come_and_go, describe
+from model import EARLIEST, LATEST, PARTITIONS, Client, Record, check, shorten, until
 
 
 class Scenario:
     def __init__(self, client: Client, prefix: str) -> None:
         self.client = client
         self.topic = prefix
-        self.groups: dict[str, str] = {}  # group: its topic
+        self.groups: list[str] = []  # each has a topic of its own name
         # What the topic must hold, in order of offsets, for each partition.
         self.expected: list[list[Record]] = [[] for _ in range(PARTITIONS)]
         # Every record has a time of its own, so that a search by timestamp has one right answer.
@@ -92,10 +70,12 @@ class Scenario:
         self.produce([self.record(1, b"k%d" % i, (b"%s %d " % (codec.encode(), i)) * 50) for i in range(200)], codec=codec)
 
     def headers(self) -> None:
-        self.produce([
-            self.record(0, b"one", b"v", [("a", b"1")]),
-            self.record(0, b"several", b"v", [("empty", b""), ("bytes", bytes(range(256)))]),
-        ])
+        self.produce(
+            [
+                self.record(0, b"one", b"v", [("a", b"1")]),
+                self.record(0, b"several", b"v", [("empty", b""), ("bytes", bytes(range(256)))]),
+            ]
+        )
 
     def header_null(self) -> None:
         self.produce([self.record(0, b"null header", b"v", [("null", None), ("empty", b"")])])
@@ -104,7 +84,14 @@ class Scenario:
         self.produce([self.record(0, b"same key", b"v", [("x", b"first"), ("x", b"second"), ("x", b"first")])])
 
     def nulls(self) -> None:
-        self.produce([self.record(2, None, b"null key"), self.record(2, b"null value", None), self.record(2, b"empty value", b""), self.record(2, b"", b"empty key")])
+        self.produce(
+            [
+                self.record(2, None, b"null key"),
+                self.record(2, b"null value", None),
+                self.record(2, b"empty value", b""),
+                self.record(2, b"", b"empty key"),
+            ]
+        )
 
     def null_record(self) -> None:
         self.produce([self.record(2, None, None)])
@@ -138,73 +125,17 @@ class Scenario:
         self.read_and_compare(found)
 
     def group(self, assignor: str) -> None:
-        """Two members share the partitions, one leaves, a later member resumes at the committed offsets."""
-        group = topic = f"{self.topic}-{assignor}"
-        self.client.create_topic(topic, PARTITIONS)
-        self.groups[group] = topic
-        serial = 0
-
-        def send(count: int) -> set[bytes]:
-            nonlocal serial
-            values = [b"%s %d" % (assignor.encode(), serial + i) for i in range(count)]
-            serial += count
-            producer = self.client.producer(-1, "none", False)
-            for i, value in enumerate(values):
-                producer.send(topic, Record(i % PARTITIONS, None, value, [], self.clock))
-            producer.close()
-            return set(values)
-
-        def collect(members: list[Member], values: set[bytes]) -> None:
-            left = set(values)
-
-            def take() -> bool:
-                for member in members:
-                    for _, record in member.poll(0.05):
-                        check(record.value in left, f"came twice, or is before the committed offset: {shorten(record)}")
-                        left.discard(record.value)
-                return not left
-
-            until(take, f"{len(values)} records for {len(members)} members")
-
-        def settle(members: list[Member]) -> None:
-            def settled() -> bool:
-                for member in members:
-                    check(member.poll(0.05) == [], "a record, though all are read and committed")
-                owned = [member.assignment() for member in members]
-                return all(owned) and sorted(p for o in owned for p in o) == list(range(PARTITIONS))
-
-            until(settled, f"{len(members)} members own the partitions")
-
-        first, second = (self.client.member(group, topic, assignor) for _ in range(2))
-        settle([first, second])
-        collect([first, second], send(30))
-        first.commit()
-        second.commit()
-        second.close()
-        settle([first])
-        collect([first], send(30))
-        first.commit()
-        uncommitted = send(9)
-        collect([first], uncommitted)
-        first.close()
-        third = self.client.member(group, topic, assignor)
-        collect([third], uncommitted)
-        third.commit()
-        third.close()
+        name = f"{self.topic}-{assignor}"
+        self.client.create_topic(name, PARTITIONS)
+        self.groups.append(name)
+        come_and_go(GroupRun(self.client, name, assignor))
 
     def list_groups(self) -> None:
         listed = self.client.groups()
         check(set(self.groups) <= listed, f"{sorted(self.groups)} are not all in {sorted(listed)}")
 
     def describe_group(self) -> None:
-        group, topic = next(iter(self.groups.items()))
-        described = lambda *want: until(lambda: self.client.describe_group(group) == want, f"described as {want}, last {self.client.describe_group(group)}")
-        described("Empty", 0)
-        member = self.client.member(group, topic, "range")
-        until(lambda: member.poll(0.05) == [] and len(member.assignment()) == PARTITIONS, "the only member owns all partitions")
-        described("Stable", 1)
-        member.close()
-        described("Empty", 0)
+        describe(GroupRun(self.client, self.groups[0], "range"))
 
     def delete_group(self) -> None:
         for group in self.groups:
@@ -212,7 +143,7 @@ class Scenario:
         until(lambda: not set(self.groups) & self.client.groups(), "deleted groups are listed no more")
 
     def delete_topic(self) -> None:
-        topics = {self.topic, *self.groups.values()}
+        topics = {self.topic, *self.groups}
         for topic in topics:
             self.client.delete_topic(topic)
         until(lambda: not topics & self.client.topics(), "deleted topics are listed no more")

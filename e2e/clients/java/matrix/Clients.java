@@ -1,6 +1,8 @@
 package matrix;
 
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
@@ -11,12 +13,10 @@ import java.util.TreeSet;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
-import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.AdminClient;
 import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -24,12 +24,16 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /** Makes the producers and consumers of the scenario, and does what needs an admin. Compiled against each version. */
 final class Clients implements AutoCloseable {
+
     static final int PARTITIONS = 3;
     static final long EARLIEST = -2;
     static final long LATEST = -1;
     static final Map<String, String> ASSIGNORS = Map.of(
-        "range", "org.apache.kafka.clients.consumer.RangeAssignor",
-        "cooperative-sticky", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
+        "range",
+        "org.apache.kafka.clients.consumer.RangeAssignor",
+        "cooperative-sticky",
+        "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+    );
 
     private static final long TIMEOUT_S = 15;
     private final String bootstrap;
@@ -40,10 +44,9 @@ final class Clients implements AutoCloseable {
         this.admin = AdminClient.create(properties());
     }
 
-    private Properties properties(String... pairs) {
+    private Properties properties() {
         Properties properties = new Properties();
         properties.put("bootstrap.servers", bootstrap);
-        for (int i = 0; i < pairs.length; i += 2) properties.put(pairs[i], pairs[i + 1]);
         return properties;
     }
 
@@ -74,55 +77,77 @@ final class Clients implements AutoCloseable {
 
     /** Sends all and waits for every acknowledgement. */
     void produce(String topic, List<Rec> records, String acks, String codec, boolean idempotent) throws Exception {
-        Properties properties = properties("acks", acks, "compression.type", codec, "enable.idempotence", String.valueOf(idempotent), "linger.ms", "5");
-        try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer())) {
-            List<Future<?>> sent = records.stream().<Future<?>>map(r -> producer.send(r.to(topic))).collect(Collectors.toList());
+        Properties properties = properties();
+        properties.put("acks", acks);
+        properties.put("compression.type", codec);
+        properties.put("enable.idempotence", String.valueOf(idempotent));
+        properties.put("linger.ms", "5");
+        ByteArraySerializer bytes = new ByteArraySerializer();
+        try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(properties, bytes, bytes)) {
+            List<Future<?>> sent = new ArrayList<>();
+            for (Rec record : records) sent.add(producer.send(record.to(topic)));
             producer.flush();
             for (Future<?> one : sent) get(one);
         }
     }
 
-    private KafkaConsumer<byte[], byte[]> consumer(String... pairs) {
-        Properties properties = properties(pairs);
+    private KafkaConsumer<byte[], byte[]> consumer(Map<String, String> more) {
+        Properties properties = properties();
         properties.put("enable.auto.commit", "false");
         properties.put("auto.offset.reset", "earliest");
         properties.put("fetch.max.wait.ms", "100");
+        properties.putAll(more);
         return new KafkaConsumer<>(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    private static List<TopicPartition> partitions(String topic, Collection<Integer> ids) {
+        return ids.stream().map(p -> new TopicPartition(topic, p)).collect(Collectors.toList());
     }
 
     /** Where each partition stands at EARLIEST, LATEST or a timestamp in ms. */
     Map<Integer, Long> offsets(String topic, long at) {
-        List<TopicPartition> all = IntStream.range(0, PARTITIONS).mapToObj(p -> new TopicPartition(topic, p)).collect(Collectors.toList());
+        List<TopicPartition> all = partitions(topic, List.of(0, 1, 2));
         Map<Integer, Long> found = new HashMap<>();
-        try (KafkaConsumer<byte[], byte[]> consumer = consumer()) {
-            if (at == EARLIEST) consumer.beginningOffsets(all).forEach((p, offset) -> found.put(p.partition(), offset));
-            else if (at == LATEST) consumer.endOffsets(all).forEach((p, offset) -> found.put(p.partition(), offset));
-            else for (Map.Entry<TopicPartition, OffsetAndTimestamp> e : consumer.offsetsForTimes(all.stream().collect(Collectors.toMap(p -> p, p -> at))).entrySet()) {
-                found.put(e.getKey().partition(), e.getValue() == null ? null : e.getValue().offset());
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(Map.of())) {
+            if (at == EARLIEST) {
+                consumer.beginningOffsets(all).forEach((p, offset) -> found.put(p.partition(), offset));
+            } else if (at == LATEST) {
+                consumer.endOffsets(all).forEach((p, offset) -> found.put(p.partition(), offset));
+            } else {
+                Map<TopicPartition, Long> times = all.stream().collect(Collectors.toMap(p -> p, p -> at));
+                consumer.offsetsForTimes(times).forEach((p, offset) -> found.put(p.partition(), offset == null ? null : offset.offset()));
             }
         }
         return found;
     }
 
     KafkaConsumer<byte[], byte[]> reader(String topic, Map<Integer, Long> offsets) {
-        KafkaConsumer<byte[], byte[]> consumer = consumer();
-        consumer.assign(offsets.keySet().stream().map(p -> new TopicPartition(topic, p)).collect(Collectors.toList()));
+        KafkaConsumer<byte[], byte[]> consumer = consumer(Map.of());
+        consumer.assign(partitions(topic, offsets.keySet()));
         offsets.forEach((p, offset) -> consumer.seek(new TopicPartition(topic, p), offset));
         return consumer;
     }
 
     KafkaConsumer<byte[], byte[]> member(String group, String topic, String assignor) {
-        KafkaConsumer<byte[], byte[]> consumer = consumer("group.id", group, "partition.assignment.strategy", ASSIGNORS.get(assignor), "heartbeat.interval.ms", "300", "session.timeout.ms", "10000");
+        KafkaConsumer<byte[], byte[]> consumer = consumer(Map.of(
+            "group.id", group,
+            "partition.assignment.strategy", ASSIGNORS.get(assignor),
+            "heartbeat.interval.ms", "300",
+            "session.timeout.ms", "10000"
+        ));
         consumer.subscribe(Collections.singletonList(topic));
         return consumer;
     }
 
-    @SuppressWarnings({"deprecation", "removal"}) // what newer versions have in its place, older ones lack
+    @SuppressWarnings({ "deprecation", "removal" }) // what newer versions have in its place, older ones lack
     Set<String> groups() throws Exception {
-        return get(admin.listConsumerGroups().all()).stream().map(g -> g.groupId()).collect(Collectors.toCollection(TreeSet::new));
+        return get(admin.listConsumerGroups().all())
+            .stream()
+            .map(g -> g.groupId())
+            .collect(Collectors.toCollection(TreeSet::new));
     }
 
-    @SuppressWarnings({"deprecation", "removal"})
+    @SuppressWarnings({ "deprecation", "removal" })
     String describeGroup(String group) throws Exception {
         ConsumerGroupDescription described = get(admin.describeConsumerGroups(List.of(group)).all()).get(group);
         return described.state() + " with " + described.members().size() + " members";

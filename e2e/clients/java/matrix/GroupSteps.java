@@ -18,6 +18,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 
 /** The steps about consumer groups. */
 final class GroupSteps {
+
     private static final Duration POLL = Duration.ofMillis(50);
     private final Scenario scenario;
     private int serial;
@@ -45,7 +46,10 @@ final class GroupSteps {
         until(values.size() + " records for " + members.size() + " members", () -> {
             for (KafkaConsumer<byte[], byte[]> member : members) {
                 for (ConsumerRecord<byte[], byte[]> one : member.poll(POLL)) {
-                    check(left.remove(new String(one.value(), StandardCharsets.UTF_8)), "came twice, or is before the committed offset: " + Rec.of(one));
+                    check(
+                        left.remove(new String(one.value(), StandardCharsets.UTF_8)),
+                        "came twice, or is before the committed offset: " + Rec.of(one)
+                    );
                 }
             }
             return left.isEmpty();
@@ -62,7 +66,14 @@ final class GroupSteps {
                 every &= !member.assignment().isEmpty();
                 member.assignment().forEach(p -> owned.add(p.partition()));
             }
-            return every && owned.stream().sorted().collect(Collectors.toList()).equals(IntStream.range(0, PARTITIONS).boxed().collect(Collectors.toList()));
+            return (
+                every &&
+                owned
+                    .stream()
+                    .sorted()
+                    .collect(Collectors.toList())
+                    .equals(IntStream.range(0, PARTITIONS).boxed().collect(Collectors.toList()))
+            );
         });
     }
 

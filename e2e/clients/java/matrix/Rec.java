@@ -30,14 +30,30 @@ record Rec(int partition, byte[] key, byte[] value, List<Header> headers, long t
     }
 
     boolean same(Rec other) {
-        return partition == other.partition && timestamp == other.timestamp && Arrays.equals(key, other.key)
-            && Arrays.equals(value, other.value) && headers.equals(other.headers);
+        return (
+            partition == other.partition &&
+            timestamp == other.timestamp &&
+            Arrays.equals(key, other.key) &&
+            Arrays.equals(value, other.value) &&
+            headers.equals(other.headers)
+        );
     }
 
     @Override
     public String toString() {
         String start = value == null ? "null" : new String(value, 0, Math.min(24, value.length), StandardCharsets.UTF_8);
-        return partition + " key=" + (key == null ? "null" : new String(key, StandardCharsets.UTF_8)) + " value=" + start
-            + " (" + (value == null ? 0 : value.length) + " bytes) headers=" + headers + " ts=" + timestamp;
+        return (
+            partition +
+            " key=" +
+            (key == null ? "null" : new String(key, StandardCharsets.UTF_8)) +
+            " value=" +
+            start +
+            " (" +
+            (value == null ? 0 : value.length) +
+            " bytes) headers=" +
+            headers +
+            " ts=" +
+            timestamp
+        );
     }
 }

@@ -23,6 +23,7 @@ import org.apache.kafka.common.header.Header;
 
 /** The scenario of the client matrix (../../README.md) for Kafka's Java clients: {@code matrix.Scenario BOOTSTRAP PREFIX}. */
 public final class Scenario {
+
     static final long STEP_TIMEOUT_MS = 15_000;
 
     final Clients clients;
@@ -30,7 +31,9 @@ public final class Scenario {
     /** Groups made so far; each has a topic of its own name. */
     final List<String> groups = new ArrayList<>();
     /** What the topic must hold, in order of offsets, for each partition. */
-    private final List<List<Rec>> expected = IntStream.range(0, PARTITIONS).mapToObj(p -> (List<Rec>) new ArrayList<Rec>()).collect(Collectors.toList());
+    private final List<List<Rec>> expected = IntStream.range(0, PARTITIONS)
+        .mapToObj(p -> (List<Rec>) new ArrayList<Rec>())
+        .collect(Collectors.toList());
     /** Every record has a time of its own, so that a search by timestamp has one right answer. */
     private long clock = System.currentTimeMillis() - 3_000_000;
     private boolean failed;
@@ -80,12 +83,13 @@ public final class Scenario {
         try (KafkaConsumer<byte[], byte[]> reader = clients.reader(topic, starts)) {
             until("reading back", () -> {
                 for (ConsumerRecord<byte[], byte[]> one : reader.poll(Duration.ofMillis(200))) {
+                    int p = one.partition();
                     Rec got = Rec.of(one);
-                    List<Rec> want = expected.get(one.partition());
-                    check(one.offset() == position.get(one.partition()), "partition " + one.partition() + ": offset " + one.offset() + ", not " + position.get(one.partition()));
-                    check(one.offset() < want.size(), "more than was produced: " + got);
-                    check(got.same(want.get((int) one.offset())), "at offset " + one.offset() + ": got " + got + ", produced " + want.get((int) one.offset()));
-                    position.put(one.partition(), one.offset() + 1);
+                    check(one.offset() == position.get(p), "partition " + p + ": offset " + one.offset() + ", not " + position.get(p));
+                    check(one.offset() < expected.get(p).size(), "more than was produced: " + got);
+                    Rec want = expected.get(p).get((int) one.offset());
+                    check(got.same(want), "at offset " + one.offset() + ": got " + got + ", produced " + want);
+                    position.put(p, one.offset() + 1);
                 }
                 return position.entrySet().stream().allMatch(e -> e.getValue() == expected.get(e.getKey()).size());
             });
@@ -112,7 +116,10 @@ public final class Scenario {
     private void headers() throws Exception {
         byte[] all = new byte[256];
         for (int i = 0; i < all.length; i++) all[i] = (byte) i;
-        produce(record(0, "one", "v", header("a", bytes("1"))), record(0, "several", "v", header("empty", bytes("")), header("bytes", all)));
+        produce(
+            record(0, "one", "v", header("a", bytes("1"))),
+            record(0, "several", "v", header("empty", bytes("")), header("bytes", all))
+        );
     }
 
     private void headerNull() throws Exception {
@@ -145,7 +152,10 @@ public final class Scenario {
     /** Looks up offsets at a time, compares them, and reads from there. */
     private void readFrom(long at, LongUnaryOperator want) throws Exception {
         Map<Integer, Long> found = clients.offsets(topic, at);
-        for (int p = 0; p < PARTITIONS; p++) check(found.get(p) != null && found.get(p) == want.applyAsLong(p), "offsets at " + at + ": got " + found + ", expected " + want.applyAsLong(p) + " in partition " + p);
+        for (int p = 0; p < PARTITIONS; p++) check(
+            found.get(p) != null && found.get(p) == want.applyAsLong(p),
+            "offsets at " + at + ": got " + found + ", expected " + want.applyAsLong(p) + " in partition " + p
+        );
         readAndCompare(found);
     }
 
@@ -160,8 +170,18 @@ public final class Scenario {
 
     private void consumeTimestamp() throws Exception {
         // A time between two records of partition 1, in the middle of its compressed batches.
-        long middle = expected.get(1).get(expected.get(1).size() / 2).timestamp() - 500;
-        readFrom(middle, p -> expected.get((int) p).stream().takeWhile(r -> r.timestamp() < middle).count());
+        long middle =
+            expected
+                .get(1)
+                .get(expected.get(1).size() / 2)
+                .timestamp() - 500;
+        readFrom(middle, p ->
+            expected
+                .get((int) p)
+                .stream()
+                .takeWhile(r -> r.timestamp() < middle)
+                .count()
+        );
     }
 
     private void deleteGroup() throws Exception {

@@ -13,6 +13,7 @@ import org.apache.kafka.common.utils.internals.Exit;
 
 /** Runs the very main classes of Kafka's command-line tools, one after the other in one JVM: a JVM a tool would cost a second each. */
 final class Tool {
+
     private Tool() {}
 
     /** What a tool's call of Exit becomes: some catch it and call Exit again, so the first code is the one that counts. */
@@ -27,8 +28,10 @@ final class Tool {
 
     /** Runs a tool in a JVM of its own, for those that report in a shutdown hook. */
     static String runAlone(String name, String... args) throws Exception {
-        List<String> command = new ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java").toString(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256M",
-            "-cp", System.getProperty("java.class.path"), "org.apache.kafka.tools." + name));
+        String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
+        String classPath = System.getProperty("java.class.path");
+        List<String> command = new ArrayList<>(List.of(java, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256M", "-cp", classPath));
+        command.add("org.apache.kafka.tools." + name);
         command.addAll(List.of(args));
         Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
         process.getOutputStream().close();
@@ -50,7 +53,10 @@ final class Tool {
         ByteArrayOutputStream said = new ByteArrayOutputStream();
         ByteArrayOutputStream complained = new ByteArrayOutputStream();
         exitCode = null;
-        try (PrintStream toSaid = new PrintStream(said, true, StandardCharsets.UTF_8); PrintStream toComplained = new PrintStream(complained, true, StandardCharsets.UTF_8)) {
+        try (
+            PrintStream toSaid = new PrintStream(said, true, StandardCharsets.UTF_8);
+            PrintStream toComplained = new PrintStream(complained, true, StandardCharsets.UTF_8)
+        ) {
             System.setIn(new ByteArrayInputStream(input.getBytes(StandardCharsets.UTF_8)));
             System.setOut(toSaid);
             System.setErr(toComplained);
