@@ -1,0 +1,44 @@
+//! Calls that only Linux has: `pwritev` at a position, `fdatasync`, and a read that does not wait for the device.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
+
+use super::Calls;
+
+/// Linux.
+pub struct LinuxCalls;
+
+/// Distance of the bytes that are asked for when a range is checked: the usual read-ahead of the kernel, so what lies
+/// between two cached bytes was most probably read with them.
+const PROBE_BYTES: u64 = 128 * 1024;
+
+impl Calls for LinuxCalls {
+    fn write_at(file: &File, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
+        Ok(pwritev(file, buffers, position)?)
+    }
+
+    fn sync(file: &File) -> io::Result<()> {
+        Ok(rustix::fs::fdatasync(file)?)
+    }
+
+    fn is_cached(file: &File, position: u64, length: u64) -> Option<bool> {
+        let Some(last) = position.checked_add(length)?.checked_sub(1).filter(|_| length > 0) else {
+            return Some(true);
+        };
+        let mut at = position;
+        loop {
+            let mut byte = [0];
+            match preadv2(file, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT) {
+                Ok(_) => {}
+                Err(Errno::AGAIN) => return Some(false),
+                Err(_) => return None,
+            }
+            if at == last {
+                return Some(true);
+            }
+            at = (at + PROBE_BYTES).min(last);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What all logs of a data directory share: the disk, the open files, the health of the directory, and the lists by which
+//! logs ask for background work.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+
+use crate::disk::Disk;
+use crate::error::Reason;
+use crate::flusher::Flusher;
+use crate::handles::Handles;
+use crate::log::Log;
+use crate::offset_file::OffsetFile;
+use crate::options::StorageOptions;
+use crate::reserve::Reserve;
+
+/// The shared surroundings of all logs.
+pub(crate) struct Env {
+    pub(crate) dir: PathBuf,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) handles: Handles,
+    pub(crate) flusher: Flusher,
+    pub(crate) producer_expiration_ms: i64,
+    /// Recovery points as they are written down.
+    pub(crate) recovery_points: OffsetFile,
+    /// Log start offsets that lie within a segment.
+    pub(crate) log_starts: OffsetFile,
+    pub(crate) reserve: Reserve,
+    warm_bytes: u64,
+    fence: OnceLock<Reason>,
+    appended_bytes: AtomicU64,
+    changed: Mutex<Vec<Weak<Log>>>,
+    /// Files and folders to remove, with how long to wait, in milliseconds.
+    removals: Mutex<Vec<(PathBuf, i64)>>,
+}
+
+impl Env {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        handles: Handles,
+        flusher: Flusher,
+        files: (OffsetFile, OffsetFile),
+        options: &StorageOptions,
+    ) -> Self {
+        let (recovery_points, log_starts) = files;
+        Self {
+            disk,
+            handles,
+            flusher,
+            producer_expiration_ms: options.producer_expiration_ms,
+            recovery_points,
+            log_starts,
+            reserve: Reserve::new(&options.dir),
+            warm_bytes: options.warm_bytes,
+            dir: options.dir.clone(),
+            fence: OnceLock::new(),
+            appended_bytes: AtomicU64::new(0),
+            changed: Mutex::default(),
+            removals: Mutex::default(),
+        }
+    }
+
+    /// Why the directory takes no writes any more, if so.
+    pub(crate) fn fenced(&self) -> Option<&Reason> {
+        self.fence.get()
+    }
+
+    /// Ends writing to the directory for good: after a failed write or sync nothing is known about what it holds, and
+    /// trying again would prove nothing. Reads go on.
+    pub(crate) fn fence(&self, what: &str, error: &std::io::Error) -> Reason {
+        let reason: Reason = format!("{what}: {error}").into();
+        if self.fence.set(Arc::clone(&reason)).is_ok() {
+            tracing::error!(dir = %self.dir.display(), %reason, "the data directory takes no writes any more");
+        }
+        reason
+    }
+
+    /// Counts bytes that went into the page cache, and gives the count so far: a clock of bytes.
+    pub(crate) fn count_appended(&self, bytes: u64) -> u64 {
+        self.appended_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes
+    }
+
+    /// Whether what was appended at that time of the clock of bytes is most probably still in the page cache.
+    pub(crate) fn is_recent(&self, appended_bytes: u64) -> bool {
+        self.appended_bytes.load(Ordering::Relaxed).saturating_sub(appended_bytes) <= self.warm_bytes
+    }
+
+    /// Puts a log on the list of those that the next round of maintenance looks at. The log sees to it that it is on the
+    /// list only once.
+    pub(crate) fn note_changed(&self, log: Weak<Log>) {
+        self.changed.lock().push(log);
+    }
+
+    /// Takes the list of changed logs.
+    pub(crate) fn take_changed(&self) -> Vec<Weak<Log>> {
+        std::mem::take(&mut *self.changed.lock())
+    }
+
+    /// Asks maintenance to remove a file or a folder after a while.
+    pub(crate) fn note_removal(&self, path: PathBuf, delay_ms: i64) {
+        self.removals.lock().push((path, delay_ms));
+    }
+
+    /// Takes the list of what is to be removed.
+    pub(crate) fn take_removals(&self) -> Vec<(PathBuf, i64)> {
+        std::mem::take(&mut *self.removals.lock())
+    }
+}

@@ -1,0 +1,214 @@
+//! Open files, bounded for the whole process.
+//!
+//! A partition needs no open file to exist: files are opened when they are first read or written, and the ones that were
+//! not used lately are closed when there are too many (second chance). Whoever holds a handle keeps it as long as needed.
+//! Closing a file with changes that are not yet durable loses nothing: the kernel keeps both the pages and an error of
+//! writing them back, which the next sync of that file reports.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use crate::disk::{Disk, DiskFile, OpenMode};
+
+/// Fewest files that are kept open, whatever is asked.
+const OPEN_MIN: usize = 8;
+
+/// A place for one open file.
+#[derive(Default)]
+pub(crate) struct Slot {
+    file: Mutex<Option<Arc<dyn DiskFile>>>,
+    used: AtomicBool,
+}
+
+impl Slot {
+    /// Closes the file, for those that do not hold it.
+    pub(crate) fn close(&self) {
+        *self.file.lock() = None;
+    }
+}
+
+/// Something that has files with slots.
+pub(crate) trait Slots: Send + Sync {
+    /// The slot of the file with this number.
+    fn slot(&self, number: usize) -> &Slot;
+}
+
+/// All open files of the storage.
+pub(crate) struct Handles {
+    disk: Arc<dyn Disk>,
+    kept_max: usize,
+    open: Arc<AtomicUsize>,
+    /// Files in slots, in the order in which they are looked at for closing.
+    clock: Mutex<VecDeque<(Weak<dyn Slots>, usize)>>,
+}
+
+impl Handles {
+    pub(crate) fn new(disk: Arc<dyn Disk>, kept_max: usize) -> Self {
+        Self { disk, kept_max: kept_max.max(OPEN_MIN), open: Arc::default(), clock: Mutex::default() }
+    }
+
+    /// Files that are open now, those that readers still hold included.
+    pub(crate) fn open_count(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// The open file of a slot; opens it if needed.
+    pub(crate) fn get<O: Slots + 'static>(
+        &self,
+        owner: &Arc<O>,
+        number: usize,
+        path: impl FnOnce() -> PathBuf,
+    ) -> io::Result<Arc<dyn DiskFile>> {
+        let slot = owner.slot(number);
+        let mut file = slot.file.lock();
+        slot.used.store(true, Ordering::Relaxed);
+        if let Some(file) = &*file {
+            return Ok(Arc::clone(file));
+        }
+        let opened = self.counted(self.disk.open(&path(), OpenMode::Write)?);
+        *file = Some(Arc::clone(&opened));
+        drop(file);
+        self.note(owner, number);
+        Ok(opened)
+    }
+
+    /// Creates the file of a slot, and keeps it open.
+    pub(crate) fn create<O: Slots + 'static>(
+        &self,
+        owner: &Arc<O>,
+        number: usize,
+        path: &Path,
+    ) -> io::Result<Arc<dyn DiskFile>> {
+        let file = self.counted(self.disk.open(path, OpenMode::CreateNew)?);
+        let slot = owner.slot(number);
+        *slot.file.lock() = Some(Arc::clone(&file));
+        slot.used.store(true, Ordering::Relaxed);
+        self.note(owner, number);
+        Ok(file)
+    }
+
+    fn counted(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Counted { file, open: Arc::clone(&self.open) })
+    }
+
+    /// Notes a file that was put into its slot, and closes others if there are too many.
+    fn note<O: Slots + 'static>(&self, owner: &Arc<O>, number: usize) {
+        let weak: Weak<dyn Slots> = Arc::downgrade(owner) as Weak<dyn Slots>;
+        let mut clock = self.clock.lock();
+        clock.push_back((weak, number));
+        // Twice around is enough: the first time takes the second chance away from every file.
+        let mut looks = clock.len() * 2;
+        while clock.len() > self.kept_max && looks > 0 {
+            looks -= 1;
+            let Some((weak, number)) = clock.pop_front() else { break };
+            let Some(owner) = weak.upgrade() else { continue };
+            let slot = owner.slot(number);
+            // A slot that someone works on right now is in use.
+            let Some(mut file) = slot.file.try_lock() else {
+                clock.push_back((weak, number));
+                continue;
+            };
+            if file.is_some() && slot.used.swap(false, Ordering::Relaxed) {
+                drop(file);
+                clock.push_back((weak, number));
+            } else {
+                *file = None;
+            }
+        }
+    }
+}
+
+/// An open file that counts as one until the last holder drops it.
+struct Counted {
+    file: Arc<dyn DiskFile>,
+    open: Arc<AtomicUsize>,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl DiskFile for Counted {
+    fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, position)
+    }
+
+    fn write_at(&self, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
+        self.file.write_at(buffers, position)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn is_cached(&self, position: u64, length: u64) -> Option<bool> {
+        self.file.is_cached(position, length)
+    }
+
+    fn as_file(&self) -> Option<&File> {
+        self.file.as_file()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::fault::FaultDisk;
+
+    #[derive(Default)]
+    struct Owner([Slot; 1]);
+
+    impl Slots for Owner {
+        fn slot(&self, number: usize) -> &Slot {
+            &self.0[number]
+        }
+    }
+
+    #[test]
+    fn no_more_files_are_open_than_allowed_and_each_can_be_opened_again() {
+        let handles = Handles::new(Arc::new(FaultDisk::new(1)), 10);
+        let owners: Vec<_> = (0..100).map(|_| Arc::new(Owner::default())).collect();
+        let path = |n: usize| PathBuf::from(format!("/{n}"));
+        for (n, owner) in owners.iter().enumerate() {
+            handles.create(owner, 0, &path(n)).unwrap();
+            assert!(handles.open_count() <= 10, "{} are open", handles.open_count());
+        }
+        for (n, owner) in owners.iter().enumerate().chain(owners.iter().enumerate().rev()) {
+            assert_eq!(handles.get(owner, 0, || path(n)).unwrap().len().unwrap(), 0);
+            assert!(handles.open_count() <= 10, "{} are open", handles.open_count());
+        }
+        let held = handles.get(&owners[0], 0, || path(0)).unwrap();
+        drop(owners);
+        assert_eq!(handles.open_count(), 1, "only what a reader holds stays open");
+        assert_eq!(held.len().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_file_that_is_used_all_the_time_stays_open() {
+        let handles = Handles::new(Arc::new(FaultDisk::new(1)), 10);
+        let busy = Arc::new(Owner::default());
+        handles.create(&busy, 0, Path::new("/busy")).unwrap();
+        for n in 0..100 {
+            let owner = Arc::new(Owner::default());
+            handles.create(&owner, 0, &PathBuf::from(format!("/{n}"))).unwrap();
+            handles.get(&busy, 0, || panic!("it was closed after {n} others")).unwrap();
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Making a log durable, off the threads that append.
+//!
+//! Whoever needs an offset on disk waits for it; one job of the flusher then makes everything durable that is in the log
+//! when it begins, and wakes all whose offset that covers. Appends that come while the disk works are covered by the next
+//! job, so the slower the disk, the more appends share one sync (group commit).
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use parking_lot::Mutex;
+use taffrail_core::ids::Offset;
+use tokio::sync::oneshot;
+
+use super::Log;
+use crate::checkpoint;
+use crate::disk;
+use crate::error::{LogError, is_full, is_out_of_files};
+use crate::names::{FileKind, LEADER_EPOCHS, segment_path};
+use crate::segment::Segment;
+use crate::snapshot::{self, ProducerEntry};
+
+/// What a closed segment leaves to be written: the producers' states at its end.
+pub(super) struct Rolled {
+    pub(super) offset: Offset,
+    pub(super) producers: Vec<ProducerEntry>,
+}
+
+/// How far a log is durable, and who waits for more.
+pub(super) struct FlushState {
+    flushed: AtomicI64,
+    /// Up to where not only the batches are durable, but all that is needed to start from there.
+    recovery_point: AtomicI64,
+    work: Mutex<Work>,
+}
+
+#[derive(Default)]
+struct Work {
+    /// Whether a job of the flusher is going to look at this log.
+    is_queued: bool,
+    wants_recovery_point: bool,
+    has_new_files: bool,
+    rolled: Vec<Rolled>,
+    waiters: Vec<(Offset, oneshot::Sender<Result<(), LogError>>)>,
+    /// How often the log's end was cut; a sync that overlaps with a cut proves nothing about what came after it.
+    cuts: u64,
+}
+
+impl FlushState {
+    pub(super) fn new(flushed: Offset, has_new_files: bool) -> Self {
+        Self {
+            flushed: AtomicI64::new(flushed),
+            recovery_point: AtomicI64::new(flushed),
+            work: Mutex::new(Work { has_new_files, ..Work::default() }),
+        }
+    }
+
+    pub(super) fn flushed(&self) -> Offset {
+        self.flushed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn recovery_point(&self) -> Offset {
+        self.recovery_point.load(Ordering::Acquire)
+    }
+
+    pub(super) fn note_roll(&self, rolled: Rolled) {
+        let mut work = self.work.lock();
+        work.rolled.push(rolled);
+        work.has_new_files = true;
+    }
+
+    pub(super) fn note_new_file(&self) {
+        self.work.lock().has_new_files = true;
+    }
+
+    /// The end of the log was cut to `offset`.
+    pub(super) fn note_cut(&self, offset: Offset) {
+        let mut work = self.work.lock();
+        work.cuts += 1;
+        work.rolled.retain(|rolled| rolled.offset <= offset);
+        self.flushed.fetch_min(offset, Ordering::AcqRel);
+        self.recovery_point.fetch_min(offset, Ordering::AcqRel);
+    }
+}
+
+impl Log {
+    /// Waits until everything before `offset` is on disk. Many callers share one sync.
+    ///
+    /// # Errors
+    /// When the disk failed; the data directory then takes no writes any more.
+    pub async fn flush_to(&self, offset: Offset) -> Result<(), LogError> {
+        if self.flush.flushed() >= offset {
+            return Ok(());
+        }
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut work = self.flush.work.lock();
+            // Looked at again under the lock, under which jobs announce what they did.
+            if self.flush.flushed() >= offset {
+                return Ok(());
+            }
+            work.waiters.push((offset, sender));
+        }
+        self.request_flush();
+        receiver.await.map_err(|_| LogError::Closing)?
+    }
+
+    /// Makes the whole log durable, with all that is needed to start from its end; tells up to where.
+    ///
+    /// # Errors
+    /// When the disk failed.
+    pub async fn checkpoint(&self) -> Result<Offset, LogError> {
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut work = self.flush.work.lock();
+            work.wants_recovery_point = true;
+            work.waiters.push((self.end_offset(), sender));
+        }
+        self.request_flush();
+        receiver.await.map_err(|_| LogError::Closing)??;
+        Ok(self.flush.recovery_point())
+    }
+
+    /// Up to where the log need not be looked at after a crash.
+    pub fn recovery_point(&self) -> Offset {
+        self.flush.recovery_point()
+    }
+
+    /// Asks the flusher to look at this log, if it is not going to anyway.
+    pub(super) fn request_flush(&self) {
+        let mut work = self.flush.work.lock();
+        if work.is_queued {
+            return;
+        }
+        let Some(me) = self.me.upgrade() else { return };
+        work.is_queued = true;
+        drop(work);
+        self.env.flusher.submit(me);
+    }
+
+    /// One round of making the log durable; called by the flusher. Tells whether another one is needed.
+    pub(crate) fn run_flush(&self) -> bool {
+        let (rolled, has_new_files, wants_recovery_point, cuts) = {
+            let mut work = self.flush.work.lock();
+            (
+                std::mem::take(&mut work.rolled),
+                std::mem::take(&mut work.has_new_files),
+                std::mem::take(&mut work.wants_recovery_point),
+                work.cuts,
+            )
+        };
+        let result = self.make_durable(&rolled, has_new_files, wants_recovery_point);
+        let mut work = self.flush.work.lock();
+        let result = match result {
+            Ok(done) => {
+                if work.cuts == cuts {
+                    self.flush.flushed.fetch_max(done.flushed, Ordering::AcqRel);
+                    self.flush.recovery_point.fetch_max(done.recovery_point, Ordering::AcqRel);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                // What was to be written besides is tried again with the next flush.
+                work.rolled.extend(rolled);
+                work.has_new_files |= has_new_files;
+                Err(error)
+            }
+        };
+        let flushed = self.flush.flushed();
+        let end_offset = self.end_offset();
+        let (done, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut work.waiters)
+            .into_iter()
+            // An offset that was cut off the log's end meanwhile will never come.
+            .partition(|(offset, _)| result.is_err() || *offset <= flushed || *offset > end_offset);
+        work.waiters = waiting;
+        let again =
+            result.is_ok() && (!work.waiters.is_empty() || !work.rolled.is_empty() || work.wants_recovery_point);
+        work.is_queued = again;
+        drop(work);
+        for (_, waiter) in done {
+            // Who gave up waiting misses nothing.
+            let _ = waiter.send(result.clone());
+        }
+        again
+    }
+
+    fn make_durable(&self, rolled: &[Rolled], has_new_files: bool, to_start_from: bool) -> Result<Durable, LogError> {
+        if let Some(reason) = self.env.fenced() {
+            return Err(LogError::Fenced(Arc::clone(reason)));
+        }
+        if self.is_deleted() {
+            return Err(LogError::Deleted);
+        }
+        let from = self.flush.flushed();
+        let (end_offset, epochs) = {
+            let mut writer = self.writer.lock();
+            if to_start_from {
+                self.finish_active(&mut writer).map_err(|error| self.flush_failed("its indexes", error))?;
+            }
+            let epochs = (writer.epochs_changed && (to_start_from || !rolled.is_empty()))
+                .then(|| writer.epochs.entries().iter().map(|e| (e.epoch, e.start_offset)).collect::<Vec<_>>());
+            (writer.end_offset, epochs)
+        };
+        let recovery_point = self.flush.recovery_point();
+        let segments = self.segments.read().clone();
+        let last = segments.len().saturating_sub(1);
+        for (at, segment) in segments.iter().enumerate() {
+            let next_base = segments.get(at + 1).map_or(i64::MAX, |next| next.base_offset);
+            let is_closed = at < last;
+            if next_base > from {
+                self.sync_file(segment, FileKind::Log)?;
+            }
+            // Indexes can be built anew from the batches past the recovery point, so they need not be durable earlier.
+            let is_starting_point = to_start_from || (is_closed && !rolled.is_empty());
+            if is_starting_point && next_base > recovery_point {
+                self.sync_file(segment, FileKind::Index)?;
+                self.sync_file(segment, FileKind::TimeIndex)?;
+            }
+        }
+        self.write_beside(rolled, epochs.as_deref())?;
+        if has_new_files || !rolled.is_empty() {
+            self.env.disk.sync_dir(&self.dir).map_err(|error| self.sync_failed(&self.dir, &error))?;
+        }
+        if epochs.is_some() {
+            self.note_epochs_written(epochs.as_deref());
+        }
+        let reached = match rolled.last() {
+            _ if to_start_from => end_offset,
+            Some(rolled) => rolled.offset,
+            None => recovery_point,
+        };
+        Ok(Durable { flushed: end_offset, recovery_point: reached })
+    }
+
+    fn sync_file(&self, segment: &Arc<Segment>, kind: FileKind) -> Result<(), LogError> {
+        let file = match segment.open(&self.env, kind) {
+            // Retention or compaction has taken the segment away meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(LogError::Io(format!("{}: {error}", segment.path(kind).display()).into())),
+            Ok(file) => file,
+        };
+        file.sync().map_err(|error| self.sync_failed(&segment.path(kind), &error))
+    }
+
+    fn sync_failed(&self, path: &Path, error: &io::Error) -> LogError {
+        LogError::Fenced(self.env.fence(&format!("syncing {}", path.display()), error))
+    }
+
+    fn flush_failed(&self, what: &str, error: io::Error) -> LogError {
+        if is_full(&error) {
+            LogError::DiskFull
+        } else if is_out_of_files(&error) || error.kind() == io::ErrorKind::NotFound {
+            LogError::Io(format!("writing {what} of {}: {error}", self.partition).into())
+        } else {
+            LogError::Fenced(self.env.fence(&format!("writing {what} of {}", self.partition), &error))
+        }
+    }
+
+    /// Writes producer snapshots and leader epochs.
+    fn write_beside(&self, rolled: &[Rolled], epochs: Option<&[(i32, Offset)]>) -> Result<(), LogError> {
+        for rolled in rolled {
+            self.write_snapshot(rolled.offset, &rolled.producers)?;
+        }
+        if let Some(epochs) = epochs {
+            checkpoint::write_epochs(&*self.env.disk, &self.dir.join(LEADER_EPOCHS), epochs.iter().copied())
+                .map_err(|error| self.flush_failed("the leader epochs", error))?;
+        }
+        Ok(())
+    }
+
+    fn write_snapshot(&self, offset: Offset, producers: &[ProducerEntry]) -> Result<(), LogError> {
+        let path = segment_path(&self.dir, offset, FileKind::Snapshot, "");
+        disk::replace_file(&*self.env.disk, &path, &snapshot::encode(producers))
+            .map_err(|error| self.flush_failed("a producer snapshot", error))
+    }
+
+    fn note_epochs_written(&self, written: Option<&[(i32, Offset)]>) {
+        let mut writer = self.writer.lock();
+        let now = writer.epochs.entries().iter().map(|e| (e.epoch, e.start_offset));
+        if written.is_some_and(|written| now.eq(written.iter().copied())) {
+            writer.epochs_changed = false;
+        }
+    }
+
+    /// Makes everything durable and writes the snapshot at the end, for a clean stop. Tells what to write into the mark.
+    pub(crate) fn close(&self) -> Result<(Offset, Offset, u32), LogError> {
+        if let Some(reason) = self.offline() {
+            return Err(LogError::Offline(Arc::clone(reason)));
+        }
+        let (end_offset, producers) = {
+            let writer = self.writer.lock();
+            (writer.end_offset, super::producers::to_entries(&writer.producers))
+        };
+        let mut rolled = std::mem::take(&mut self.flush.work.lock().rolled);
+        if rolled.last().is_none_or(|last| last.offset < end_offset) {
+            rolled.push(Rolled { offset: end_offset, producers });
+        }
+        let done = self.make_durable(&rolled, true, true)?;
+        if done.flushed != end_offset || self.end_offset() != end_offset {
+            return Err(LogError::Io("the log grew while it was closed".into()));
+        }
+        self.flush.flushed.store(end_offset, Ordering::Release);
+        self.flush.recovery_point.store(end_offset, Ordering::Release);
+        let writer = self.writer.lock();
+        Ok((end_offset, writer.active.base_offset, writer.position))
+    }
+
+    /// Bytes of index entries that wait in memory; for tests.
+    #[cfg(test)]
+    pub(crate) fn pending_index_entries(&self) -> usize {
+        let tail = self.tail.lock();
+        tail.offsets.pending().len() + tail.times.pending().len()
+    }
+
+    /// Builds the indexes of closed segments anew where they proved wrong.
+    pub(crate) fn repair_indexes(&self) -> io::Result<()> {
+        let segments = self.segments.read().clone();
+        let Some((_, closed)) = segments.split_last() else { return Ok(()) };
+        for segment in closed.iter().filter(|segment| segment.has_damaged_index()) {
+            super::recover::rebuild_indexes(&self.env, segment, self.options().index_interval_bytes)
+                .map_err(|error| io::Error::other(error.to_string()))?;
+            segment.note_rebuilt_index();
+        }
+        Ok(())
+    }
+}
+
+/// What a round of making durable has reached.
+struct Durable {
+    flushed: Offset,
+    recovery_point: Offset,
+}

@@ -1,0 +1,398 @@
+//! Opening the log of a partition from its folder, or making one.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{Mutex, RwLock};
+use taffrail_core::ids::{LeaderEpoch, Offset, TopicId, TopicPartition};
+use taffrail_core::partition::{EpochEntry, EpochHistory, ProducerStates};
+
+use super::flush::FlushState;
+use super::recover::{self, Damage};
+use super::tail::Tail;
+use super::{Log, Writer, producers};
+use crate::checkpoint;
+use crate::disk;
+use crate::env::Env;
+use crate::index::Growing;
+use crate::names::{CLEANED, DELETED, FileKind, LEADER_EPOCHS, SWAP, parse_segment_file, segment_path};
+use crate::options::LogOptions;
+use crate::segment::Segment;
+use crate::snapshot;
+
+/// How far the files of a partition can be trusted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Trust {
+    /// The process stopped cleanly, and the mark says how the log ended.
+    Clean {
+        /// End of the log.
+        end_offset: Offset,
+        /// Base offset of the active segment.
+        active_base: Offset,
+        /// Size of the active segment.
+        active_size: u32,
+    },
+    /// Everything before this offset was durable; what lies past it must be looked at.
+    From(Offset),
+}
+
+/// A partition to open, with what is known about it beforehand.
+pub(crate) struct Found {
+    pub(crate) partition: TopicPartition,
+    pub(crate) topic_id: TopicId,
+    pub(crate) dir: Arc<Path>,
+    pub(crate) options: LogOptions,
+    pub(crate) trust: Trust,
+    /// The floor that `DeleteRecords` has set; 0 = none.
+    pub(crate) log_start_offset: Offset,
+    pub(crate) high_watermark: Offset,
+}
+
+/// Draws how much earlier than `segment.ms` a segment is closed.
+pub(super) fn draw_jitter(options: &LogOptions) -> i64 {
+    match u64::try_from(options.segment_jitter_ms) {
+        Ok(jitter_ms) if jitter_ms > 0 => (taffrail_runtime::random::u64() % jitter_ms) as i64,
+        _ => 0,
+    }
+}
+
+/// What the folder of a partition holds.
+#[derive(Default)]
+struct Listing {
+    logs: BTreeSet<Offset>,
+    indexes: BTreeSet<Offset>,
+    snapshots: BTreeSet<Offset>,
+}
+
+/// The state of a log that was loaded.
+struct Loaded {
+    segments: Vec<Arc<Segment>>,
+    end_offset: Offset,
+    /// Up to where the log was already durable, with all that is needed to start from there.
+    durable_to: Offset,
+    log_start_offset: Offset,
+    tail: Tail,
+    bytes_since_index: u64,
+    producers: ProducerStates,
+    epochs: EpochHistory,
+    epochs_changed: bool,
+}
+
+impl Log {
+    /// Opens the log of a folder, which may be empty. Damage does not fail: it gives a log that is offline.
+    pub(crate) fn open(env: &Arc<Env>, found: Found, now_ms: i64) -> Arc<Self> {
+        match load(env, &found, now_ms) {
+            Ok(loaded) => Self::assemble(env, found, loaded, now_ms),
+            Err(damage) => {
+                let nothing = Loaded::nothing(&found);
+                let log = Self::assemble(env, found, nothing, now_ms);
+                log.take_offline(damage.0);
+                log
+            }
+        }
+    }
+
+    fn assemble(env: &Arc<Env>, found: Found, loaded: Loaded, now_ms: i64) -> Arc<Self> {
+        let Some(active) = loaded.segments.last().cloned() else { unreachable!("a log has a segment") };
+        active.set_origin(-i64::from(loaded.tail.position));
+        let high_watermark = found.high_watermark.clamp(loaded.log_start_offset, loaded.end_offset);
+        let writer = Writer {
+            end_offset: loaded.end_offset,
+            position: loaded.tail.position,
+            active,
+            bytes_since_index: loaded.bytes_since_index,
+            first_timestamp: None,
+            created_ms: now_ms,
+            jitter_ms: draw_jitter(&found.options),
+            producers: loaded.producers,
+            epochs: loaded.epochs,
+            epochs_changed: loaded.epochs_changed,
+            aborted: Vec::new(),
+        };
+        Arc::new_cyclic(|me| Self {
+            env: Arc::clone(env),
+            me: me.clone(),
+            partition: found.partition,
+            topic_id: found.topic_id,
+            dir: found.dir,
+            options: RwLock::new(Arc::new(found.options)),
+            writer: Mutex::new(writer),
+            segments: RwLock::new(loaded.segments),
+            tail: Mutex::new(loaded.tail),
+            end_offset: AtomicI64::new(loaded.end_offset),
+            log_start_offset: AtomicI64::new(loaded.log_start_offset),
+            high_watermark: AtomicI64::new(high_watermark),
+            flush: FlushState::new(loaded.durable_to, true),
+            offline: OnceLock::new(),
+            deleted: AtomicBool::new(false),
+            is_configured: AtomicBool::new(false),
+            is_noted: AtomicBool::new(false),
+            is_short: found.high_watermark > loaded.end_offset,
+        })
+    }
+}
+
+impl Loaded {
+    /// Stands in for a log that could not be loaded.
+    fn nothing(found: &Found) -> Self {
+        let offset = found.log_start_offset;
+        let segment = Segment::existing(Arc::clone(&found.dir), offset, 0, 0);
+        Self {
+            segments: vec![segment],
+            end_offset: offset,
+            durable_to: offset,
+            log_start_offset: offset,
+            tail: Tail::new(offset, offset, 0, Growing::default(), Growing::default()),
+            bytes_since_index: 0,
+            producers: ProducerStates::new(),
+            epochs: EpochHistory::default(),
+            epochs_changed: false,
+        }
+    }
+}
+
+fn load(env: &Arc<Env>, found: &Found, now_ms: i64) -> Result<Loaded, Damage> {
+    let fail = |error: io::Error| Damage(format!("{}: {error}", found.dir.display()));
+    let listing = tidy(env, &found.dir).map_err(fail)?;
+    let segments = stat_segments(env, &found.dir, &listing).map_err(fail)?;
+    if segments.is_empty() {
+        let segment = Segment::create(env, Arc::clone(&found.dir), found.log_start_offset, now_ms).map_err(fail)?;
+        // Nothing needs to be looked at in a log that was just made, even if the mark remembers another one.
+        return load_from(env, found, vec![segment], &listing, Trust::From(0), now_ms);
+    }
+    rebuild_missing(env, found, &listing, &segments)?;
+    load_from(env, found, segments, &listing, found.trust, now_ms)
+}
+
+fn load_from(
+    env: &Arc<Env>,
+    found: &Found,
+    segments: Vec<Arc<Segment>>,
+    listing: &Listing,
+    trust: Trust,
+    now_ms: i64,
+) -> Result<Loaded, Damage> {
+    let fail = |error: io::Error| Damage(format!("{}: {error}", found.dir.display()));
+    let first_base = segments.first().map_or(0, |segment| segment.base_offset);
+    let is_as_marked =
+        |active: &Arc<Segment>, base: Offset, size: u32| active.base_offset == base && active.size() == size;
+    let clean_end = match (trust, segments.last()) {
+        (Trust::Clean { end_offset, active_base, active_size }, Some(active))
+            if is_as_marked(active, active_base, active_size) =>
+        {
+            Some(end_offset)
+        }
+        _ => None,
+    };
+    let recovery_point = match trust {
+        Trust::Clean { end_offset, .. } => end_offset,
+        Trust::From(offset) => offset,
+    };
+    let (history, is_history_whole) = read_epochs(env, found);
+    let mut loaded = match clean_end {
+        Some(end_offset) => load_clean(env, segments, end_offset).map_err(fail)?,
+        None => load_dirty(env, found, segments, recovery_point, &history)?,
+    };
+    if !is_history_whole {
+        rebuild_epochs(env, &mut loaded)?;
+    } else if clean_end.is_some() {
+        loaded.epochs = history;
+    }
+    loaded.epochs_changed |= loaded.epochs.truncate_from_end(loaded.end_offset);
+    loaded.log_start_offset = found.log_start_offset.max(first_base);
+    if loaded.log_start_offset > loaded.end_offset {
+        return start_over(env, found, loaded, now_ms).map_err(fail);
+    }
+    loaded.epochs_changed |= loaded.epochs.truncate_from_start(loaded.log_start_offset);
+    load_producers(env, found, listing, &mut loaded, recovery_point, clean_end.is_some(), now_ms)?;
+    Ok(loaded)
+}
+
+/// Removes what an interrupted step left behind, and lists the rest.
+fn tidy(env: &Env, dir: &Path) -> io::Result<Listing> {
+    crate::compaction::finish_swaps(&*env.disk, dir)?;
+    let mut listing = Listing::default();
+    for entry in env.disk.list(dir)? {
+        let Some((base, kind, ending)) = parse_segment_file(&entry.name) else { continue };
+        match (ending, kind) {
+            (DELETED | CLEANED | SWAP | ".tmp", _) => disk::remove_if_exists(&*env.disk, &dir.join(&entry.name))?,
+            ("", FileKind::Log) => _ = listing.logs.insert(base),
+            ("", FileKind::Index) => _ = listing.indexes.insert(base),
+            ("", FileKind::Snapshot) => _ = listing.snapshots.insert(base),
+            _ => {}
+        }
+    }
+    Ok(listing)
+}
+
+fn stat_segments(env: &Env, dir: &Arc<Path>, listing: &Listing) -> io::Result<Vec<Arc<Segment>>> {
+    let mut segments = Vec::with_capacity(listing.logs.len());
+    for &base in &listing.logs {
+        let path = segment_path(dir, base, FileKind::Log, "");
+        let stat = env.disk.stat(&path)?;
+        let size = u32::try_from(stat.len).ok().filter(|&size| size <= i32::MAX as u32).ok_or_else(|| {
+            io::Error::other(format!("{}: {} bytes are more than a segment has", path.display(), stat.len))
+        })?;
+        segments.push(Segment::existing(Arc::clone(dir), base, size, stat.modified_ms));
+    }
+    Ok(segments)
+}
+
+/// Builds indexes whose files are gone, for segments that recovery will not look at.
+fn rebuild_missing(env: &Env, found: &Found, listing: &Listing, segments: &[Arc<Segment>]) -> Result<(), Damage> {
+    for segment in segments.iter().filter(|segment| !listing.indexes.contains(&segment.base_offset)) {
+        tracing::warn!(file = %segment.path(FileKind::Index).display(), "the index is gone; it is built anew");
+        if segment.base_offset != segments.last().map_or(-1, |last| last.base_offset) {
+            recover::rebuild_indexes(env, segment, found.options.index_interval_bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// A log that was closed cleanly: nothing is read but the ends of the active segment's indexes.
+fn load_clean(env: &Arc<Env>, segments: Vec<Arc<Segment>>, end_offset: Offset) -> io::Result<Loaded> {
+    let Some(active) = segments.last() else { unreachable!("a log has a segment") };
+    let position = active.size();
+    let offsets = recover::open_growing(env, active, FileKind::Index)?;
+    let times = recover::open_growing(env, active, FileKind::TimeIndex)?;
+    let tail = Tail::new(active.base_offset, end_offset, position, offsets, times);
+    Ok(Loaded {
+        end_offset,
+        durable_to: end_offset,
+        log_start_offset: 0,
+        tail,
+        bytes_since_index: 0,
+        producers: ProducerStates::new(),
+        epochs: EpochHistory::default(),
+        epochs_changed: false,
+        segments,
+    })
+}
+
+fn load_dirty(
+    env: &Arc<Env>,
+    found: &Found,
+    segments: Vec<Arc<Segment>>,
+    recovery_point: Offset,
+    history: &EpochHistory,
+) -> Result<Loaded, Damage> {
+    // Records before the floor are deleted, whether their files are still there or not.
+    let first = segments.first().map_or(0, |segment| segment.base_offset);
+    let recovery_point = recovery_point.max(first);
+    let recovered = recover::recover(env, segments, recovery_point, found.options.index_interval_bytes)?;
+    let mut epochs = history.clone();
+    let mut epochs_changed = epochs.truncate_from_end(recovered.end_offset);
+    for (epoch, start_offset) in recovered.epochs {
+        if epochs.latest().is_none_or(|latest| epoch > latest.epoch) {
+            epochs_changed |= epochs.assign(epoch, start_offset);
+        }
+    }
+    let Some(active) = recovered.segments.last() else { unreachable!("a log has a segment") };
+    let builder = recovered.active;
+    let bytes_since_index = builder.since();
+    let tail = Tail::new(active.base_offset, recovered.end_offset, active.size(), builder.offsets, builder.times);
+    Ok(Loaded {
+        end_offset: recovered.end_offset,
+        durable_to: recovery_point,
+        log_start_offset: 0,
+        tail,
+        bytes_since_index,
+        producers: ProducerStates::new(),
+        epochs,
+        epochs_changed,
+        segments: recovered.segments,
+    })
+}
+
+/// The leader epochs of the folder, and whether the file could be used.
+fn read_epochs(env: &Env, found: &Found) -> (EpochHistory, bool) {
+    match checkpoint::read_epochs(&*env.disk, &found.dir.join(LEADER_EPOCHS)) {
+        Ok(entries) => {
+            let entries = entries.into_iter().map(|(epoch, start_offset)| EpochEntry { epoch, start_offset });
+            (EpochHistory::from_entries(entries), true)
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the leader epochs are read from the batches");
+            (EpochHistory::default(), false)
+        }
+    }
+}
+
+fn rebuild_epochs(env: &Env, loaded: &mut Loaded) -> Result<(), Damage> {
+    loaded.epochs = EpochHistory::default();
+    recover::each_batch(env, &loaded.segments, |batch| {
+        let newest: LeaderEpoch = loaded.epochs.latest().map_or(-1, |latest| latest.epoch);
+        if batch.header.leader_epoch > newest {
+            loaded.epochs.assign(batch.header.leader_epoch, batch.header.base_offset);
+        }
+    })?;
+    loaded.epochs_changed = true;
+    Ok(())
+}
+
+/// All records were deleted, and the log's end is not known any more: it begins again at the floor.
+fn start_over(env: &Arc<Env>, found: &Found, loaded: Loaded, now_ms: i64) -> io::Result<Loaded> {
+    tracing::warn!(
+        partition = %found.partition, end_offset = loaded.end_offset, log_start_offset = loaded.log_start_offset,
+        "the log ends before its start; all its records were deleted, and it begins anew"
+    );
+    for segment in &loaded.segments {
+        segment.rename_all(env, DELETED)?;
+    }
+    let base_offset = loaded.log_start_offset;
+    let segment = Segment::create(env, Arc::clone(&found.dir), base_offset, now_ms)?;
+    let mut fresh = Loaded::nothing(found);
+    fresh.segments = vec![segment];
+    fresh.end_offset = base_offset;
+    fresh.log_start_offset = base_offset;
+    fresh.durable_to = 0;
+    fresh.tail = Tail::new(base_offset, base_offset, 0, Growing::default(), Growing::default());
+    fresh.epochs_changed = true;
+    Ok(fresh)
+}
+
+/// Producers from the newest usable snapshot, and from the batches after it.
+fn load_producers(
+    env: &Arc<Env>,
+    found: &Found,
+    listing: &Listing,
+    loaded: &mut Loaded,
+    recovery_point: Offset,
+    is_clean: bool,
+    now_ms: i64,
+) -> Result<(), Damage> {
+    let mut from = loaded.log_start_offset;
+    let bases: BTreeSet<Offset> = loaded.segments.iter().map(|segment| segment.base_offset).collect();
+    let mut is_found = false;
+    for &offset in listing.snapshots.iter().rev() {
+        let path = segment_path(&found.dir, offset, FileKind::Snapshot, "");
+        let is_usable = offset <= loaded.end_offset && offset >= loaded.log_start_offset;
+        if is_usable && !is_found {
+            match snapshot::read(&*env.disk, &path) {
+                Ok(entries) => {
+                    loaded.producers = producers::from_entries(&entries, now_ms, env.producer_expiration_ms);
+                    from = offset;
+                    is_found = true;
+                    continue;
+                }
+                Err(error) => tracing::warn!(file = %path.display(), %error, "the snapshot is not used"),
+            }
+        } else if is_usable && bases.contains(&offset) {
+            continue;
+        }
+        // Those past the end, before the start, damaged, or of an earlier stop.
+        let removed = disk::remove_if_exists(&*env.disk, &path);
+        removed.map_err(|error| Damage(format!("{}: {error}", path.display())))?;
+    }
+    if from < loaded.end_offset || !is_clean {
+        let aborted = recover::replay_producers(env, &loaded.segments, from, &mut loaded.producers)?;
+        loaded.producers.expire(now_ms, env.producer_expiration_ms);
+        if !is_clean {
+            recover::restore_aborted(env, &loaded.segments, recovery_point, &aborted)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,325 @@
+//! Reading: which range of which file holds the batches from an offset on. No batch is read for that, only headers, and
+//! near the end of the log or where a reader stopped before, nothing at all.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use taffrail_core::ids::Offset;
+use taffrail_runtime::blocking::{Pool, PoolError};
+
+use super::Log;
+use super::tail::Mark;
+use crate::disk::DiskFile;
+use crate::error::ReadError;
+use crate::names::FileKind;
+use crate::scan::{Located, Scan, ScanError, WINDOW_LARGE_BYTES, WINDOW_SMALL_BYTES};
+use crate::segment::Segment;
+
+/// How often a read looks again when retention took a segment away under it.
+const ATTEMPTS_MAX: u32 = 5;
+
+/// Whole batches, one after the other, in a file.
+#[derive(Clone)]
+pub struct FileRange {
+    /// The file; it can be read also after the segment was deleted.
+    pub file: Arc<dyn DiskFile>,
+    /// Where the first batch begins.
+    pub position: u64,
+    /// Bytes of all batches together.
+    pub length: u64,
+}
+
+/// What was found to read.
+#[derive(Clone)]
+pub struct LogRead {
+    /// The batches; `None` when there are none at the offset yet, or the limit is smaller than the first one.
+    pub range: Option<FileRange>,
+    /// First offset that can be read in the log.
+    pub log_start_offset: Offset,
+    /// Offset after the last record of the log.
+    pub end_offset: Offset,
+    /// Offset to go on with after the range; the offset asked for if there is no range.
+    pub next_offset: Offset,
+    /// Whether reading the range will hardly wait for the device; otherwise [`LogRead::warm`] goes first.
+    pub is_warm: bool,
+    source: Option<(Arc<Log>, Arc<Segment>)>,
+}
+
+impl LogRead {
+    /// Bytes to read.
+    pub fn bytes(&self) -> u64 {
+        self.range.as_ref().map_or(0, |range| range.length)
+    }
+
+    /// Reads the range into the page cache and compares its checksums, on a pool. Does nothing for a warm range.
+    ///
+    /// # Errors
+    /// [`ReadError::Offline`] when the bytes are damaged: the partition is offline from then on; [`ReadError::Busy`] when
+    /// the pool has too much to do.
+    pub async fn warm(&mut self, pool: &Pool) -> Result<(), ReadError> {
+        let Some(range) = self.range.clone().filter(|_| !self.is_warm) else { return Ok(()) };
+        let Some((log, segment)) = self.source.clone() else { return Ok(()) };
+        match pool.run(move || log.read_through(&range, &segment)).await {
+            Ok(result) => result?,
+            Err(PoolError::Full | PoolError::Gone) => return Err(ReadError::Busy),
+        }
+        self.is_warm = true;
+        Ok(())
+    }
+
+    /// The bytes of the range, read into memory; for callers that must look inside.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn read_bytes(&self) -> Result<Vec<u8>, ReadError> {
+        let Some(range) = &self.range else { return Ok(Vec::new()) };
+        let mut bytes = vec![0; range.length as usize];
+        crate::disk::read_exact_at(&*range.file, &mut bytes, range.position)
+            .map_err(|error| ReadError::Io(error.to_string().into()))?;
+        Ok(bytes)
+    }
+}
+
+/// A place in a segment where a batch begins.
+struct Start {
+    segment: Arc<Segment>,
+    next: Option<Arc<Segment>>,
+    position: u32,
+}
+
+/// A range with what belongs to it.
+struct FoundRange {
+    range: FileRange,
+    next_offset: Offset,
+    is_warm: bool,
+    segment: Arc<Segment>,
+}
+
+impl Log {
+    /// Finds the batches from the one that contains `from` on: whole ones, together at most `max_bytes`, all of whose
+    /// offsets are before `upper_offset`. With `min_one_batch`, the first one is given even if it is larger.
+    ///
+    /// # Errors
+    /// [`ReadError::OutOfRange`] when `from` is before the start or after the end of the log.
+    pub fn read(
+        &self,
+        from: Offset,
+        max_bytes: u64,
+        upper_offset: Offset,
+        min_one_batch: bool,
+    ) -> Result<LogRead, ReadError> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let (log_start_offset, end_offset) = self.check_readable(from)?;
+            let upper_offset = upper_offset.min(end_offset);
+            let found =
+                if from < upper_offset { self.find(from, max_bytes, upper_offset, min_one_batch) } else { Ok(None) };
+            let found = match found {
+                // Retention took the segment away: the log begins later now, or the batches are in another segment.
+                Err(ScanError::Io(error))
+                    if error.kind() == std::io::ErrorKind::NotFound && attempts < ATTEMPTS_MAX =>
+                {
+                    continue;
+                }
+                other => other.map_err(|error| self.read_failed(error))?,
+            };
+            let Some(found) = found else {
+                let nothing = LogRead {
+                    range: None,
+                    log_start_offset,
+                    end_offset,
+                    next_offset: from,
+                    is_warm: true,
+                    source: None,
+                };
+                return Ok(nothing);
+            };
+            return Ok(LogRead {
+                range: Some(found.range),
+                log_start_offset,
+                end_offset,
+                next_offset: found.next_offset,
+                is_warm: found.is_warm,
+                source: self.me.upgrade().map(|log| (log, found.segment)),
+            });
+        }
+    }
+
+    /// The start and the end of the log, if `from` is within them and the log serves.
+    pub(super) fn check_readable(&self, from: Offset) -> Result<(Offset, Offset), ReadError> {
+        if let Some(reason) = self.offline() {
+            return Err(ReadError::Offline(Arc::clone(reason)));
+        }
+        if self.is_deleted() {
+            return Err(ReadError::Deleted);
+        }
+        let (log_start_offset, end_offset) = (self.log_start_offset(), self.end_offset());
+        if from < log_start_offset || from > end_offset {
+            return Err(ReadError::OutOfRange { offset: from, log_start_offset, end_offset });
+        }
+        Ok((log_start_offset, end_offset))
+    }
+
+    /// Turns what a walk met into an answer. Batches that are not sound take the partition offline.
+    pub(super) fn read_failed(&self, error: ScanError) -> ReadError {
+        match error {
+            ScanError::Io(error) => ReadError::Io(error.to_string().into()),
+            ScanError::Invalid { .. } => ReadError::Offline(self.take_offline(error.to_string())),
+        }
+    }
+
+    fn find(
+        &self,
+        from: Offset,
+        max_bytes: u64,
+        upper_offset: Offset,
+        min_one_batch: bool,
+    ) -> Result<Option<FoundRange>, ScanError> {
+        let Some(start) = self.find_start(from)? else { return Ok(None) };
+        let (limit, offset_at_limit) = self.find_limit(&start, upper_offset)?;
+        if start.position >= limit {
+            return Ok(None);
+        }
+        let file = start.segment.open(&self.env, FileKind::Log)?;
+        let position = u64::from(start.position);
+        let everything = u64::from(limit) - position;
+        let (length, next_offset) = if everything <= max_bytes {
+            (everything, offset_at_limit)
+        } else {
+            let Some((length, last)) = self.last_whole_batch(&start, &*file, limit, max_bytes, min_one_batch)? else {
+                return Ok(None);
+            };
+            let next = last.header.last_offset() + 1;
+            let mark = Mark { offset: next, position: last.end() as u32 };
+            self.tail.lock().push_stop(start.segment.base_offset, mark);
+            (length, next)
+        };
+        let range = FileRange { file, position, length };
+        let is_warm = self.is_warm(&start, &range);
+        Ok(Some(FoundRange { range, next_offset, is_warm, segment: start.segment }))
+    }
+
+    /// The batch that contains `from`, or the first after it.
+    fn find_start(&self, from: Offset) -> Result<Option<Start>, ScanError> {
+        let mut from = from;
+        while let Some((segment, next)) = self.segment_at(from) {
+            let (known, hint) = {
+                let mut tail = self.tail.lock();
+                let is_active = segment.base_offset == tail.base_offset;
+                let known = tail
+                    .take_stop(segment.base_offset, from)
+                    .or_else(|| if is_active { tail.find(from) } else { None });
+                let target = crate::index::relative(from, segment.base_offset);
+                let hint = target
+                    .filter(|_| is_active)
+                    .and_then(|target| tail.offsets.floor_pending(|entry| entry.relative_offset <= target));
+                (known, hint)
+            };
+            if let Some(position) = known {
+                return Ok(Some(Start { segment, next, position }));
+            }
+            if let Some(batch) = segment.locate(&self.env, from, segment.size(), hint)? {
+                return Ok(Some(Start { segment, next, position: batch.position as u32 }));
+            }
+            // Compaction has taken the rest of this segment.
+            let Some(following) = &next else { return Ok(None) };
+            from = following.base_offset;
+        }
+        Ok(None)
+    }
+
+    /// Up to which position of the segment a reader may see, and the offset there.
+    fn find_limit(&self, start: &Start, upper_offset: Offset) -> Result<(u32, Offset), ScanError> {
+        if let Some(next) = &start.next
+            && next.base_offset <= upper_offset
+        {
+            return Ok((start.segment.size(), next.base_offset));
+        }
+        let hint = {
+            let tail = self.tail.lock();
+            if start.segment.base_offset == tail.base_offset {
+                if let Some(position) = tail.find(upper_offset) {
+                    return Ok((position, upper_offset));
+                }
+                crate::index::relative(upper_offset, tail.base_offset)
+                    .and_then(|target| tail.offsets.floor_pending(|entry| entry.relative_offset <= target))
+            } else {
+                None
+            }
+        };
+        match start.segment.locate(&self.env, upper_offset, start.segment.size(), hint)? {
+            Some(batch) => Ok((batch.position as u32, upper_offset)),
+            None => Ok((start.segment.size(), upper_offset)),
+        }
+    }
+
+    /// The last batch that ends within `max_bytes` of the start, with the bytes up to its end.
+    fn last_whole_batch(
+        &self,
+        start: &Start,
+        file: &dyn DiskFile,
+        limit: u32,
+        max_bytes: u64,
+        min_one_batch: bool,
+    ) -> Result<Option<(u64, Located)>, ScanError> {
+        let position = u64::from(start.position);
+        let end_max = position + max_bytes;
+        // The index knows a batch that begins shortly before the limit; the walk to the last whole one is short then.
+        let entry = start.segment.index_floor_position(&self.env, end_max)?;
+        let from = entry.map_or(0, |entry| u64::from(entry.position)).max(position);
+        let mut last = self.walk_while(file, from, limit, end_max)?;
+        if last.is_none() && from > position {
+            last = self.walk_while(file, position, limit, end_max)?;
+        }
+        if last.is_none() && min_one_batch {
+            last = Scan::new(file, position, u64::from(limit), WINDOW_SMALL_BYTES).next()?;
+        }
+        Ok(last.map(|batch| (batch.end() - position, batch)))
+    }
+
+    /// The last batch from `from` on that ends at or before `end_max`. A start that is no batch gives none.
+    fn walk_while(
+        &self,
+        file: &dyn DiskFile,
+        from: u64,
+        limit: u32,
+        end_max: u64,
+    ) -> Result<Option<Located>, ScanError> {
+        let mut scan = Scan::new(file, from, u64::from(limit), WINDOW_SMALL_BYTES);
+        let mut last = None;
+        loop {
+            match scan.next() {
+                Ok(Some(batch)) if batch.end() <= end_max => last = Some(batch),
+                Ok(_) | Err(ScanError::Invalid { .. }) => return Ok(last),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether a range can be sent without waiting for the device: it was appended lately, or its checksums were compared
+    /// before and the kernel has it.
+    fn is_warm(&self, start: &Start, range: &FileRange) -> bool {
+        self.tail.lock().is_warm(&self.env, start.segment.origin() + range.position as i64)
+            || (start.segment.is_verified(&(range.position..range.position + range.length))
+                && range.file.is_cached(range.position, range.length) == Some(true))
+    }
+
+    /// Reads a range from the device and compares the checksums of its batches.
+    fn read_through(&self, range: &FileRange, segment: &Arc<Segment>) -> Result<(), ReadError> {
+        let bytes: Range<u64> = range.position..range.position + range.length;
+        let mut scan = Scan::new(&*range.file, bytes.start, bytes.end, WINDOW_LARGE_BYTES);
+        let failed = |error: ScanError| match error {
+            ScanError::Io(error) => ReadError::Io(error.to_string().into()),
+            ScanError::Invalid { .. } => {
+                ReadError::Offline(self.take_offline(format!("{}: {error}", segment.path(FileKind::Log).display())))
+            }
+        };
+        while let Some(batch) = scan.next().map_err(failed)? {
+            scan.verify(&batch).map_err(failed)?;
+        }
+        segment.note_verified(bytes);
+        self.env.count_appended(range.length);
+        Ok(())
+    }
+}

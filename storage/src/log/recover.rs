@@ -1,0 +1,458 @@
+//! Finding the true end of a log after a crash.
+//!
+//! Only what lies past the recovery point is looked at. The first place without a sound batch there is a torn tail if
+//! nothing valid follows it, in this segment or in a later one; it is cut off, with a line in the log that says so.
+//! Anything else is damage: it is reported, and nothing is cut.
+
+use std::sync::Arc;
+
+use taffrail_core::ids::{LeaderEpoch, Offset};
+use taffrail_core::partition::ProducerStates;
+use taffrail_core::record::BatchRef;
+
+use super::producers;
+use crate::disk;
+use crate::env::Env;
+use crate::index::{self, AbortedTransaction, Entry, Growing, OffsetEntry, TimeEntry, relative};
+use crate::names::FileKind;
+use crate::scan::{Located, Scan, ScanError, WINDOW_LARGE_BYTES, WINDOW_SMALL_BYTES, find_valid_batch};
+use crate::segment::{Segment, TimestampOffset};
+
+/// Largest control batch that is read; Kafka writes 78 bytes.
+const CONTROL_BATCH_BYTES_MAX: usize = 64 << 10;
+
+/// Why a log cannot be recovered: a text that names file, offset and cause.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Damage(pub(crate) String);
+
+/// Builds both indexes of a segment, batch by batch, by the same rule as appending does.
+pub(super) struct IndexBuilder {
+    base_offset: Offset,
+    interval_bytes: u64,
+    since: u64,
+    largest: Option<TimestampOffset>,
+    pub(super) offsets: Growing<OffsetEntry>,
+    pub(super) times: Growing<TimeEntry>,
+}
+
+impl IndexBuilder {
+    fn new(base_offset: Offset, interval_bytes: u32, kept: Kept) -> Self {
+        let largest = kept
+            .times
+            .last()
+            .map(|e| TimestampOffset { timestamp: e.timestamp, offset: base_offset + i64::from(e.relative_offset) });
+        Self {
+            base_offset,
+            interval_bytes: u64::from(interval_bytes),
+            since: 0,
+            largest,
+            offsets: kept.offsets,
+            times: kept.times,
+        }
+    }
+
+    /// Bytes since the last entry.
+    pub(super) fn since(&self) -> u64 {
+        self.since
+    }
+
+    pub(super) fn add(&mut self, batch: &Located) {
+        let header = &batch.header;
+        let found = TimestampOffset { timestamp: header.max_timestamp, offset: header.last_offset() };
+        if found.timestamp >= 0 && self.largest.is_none_or(|largest| found.timestamp > largest.timestamp) {
+            self.largest = Some(found);
+        }
+        if self.since > self.interval_bytes
+            && let Some(relative_offset) = relative(header.last_offset(), self.base_offset)
+        {
+            self.offsets.push(OffsetEntry { relative_offset, position: batch.position as u32 });
+            self.push_largest();
+            self.since = 0;
+        }
+        self.since += header.total_bytes() as u64;
+    }
+
+    /// Adds the entry that closing a segment writes.
+    fn push_largest(&mut self) {
+        if let Some(largest) = self.largest
+            && let Some(relative_offset) = relative(largest.offset, self.base_offset)
+        {
+            self.times.push(TimeEntry { timestamp: largest.timestamp, relative_offset });
+        }
+    }
+
+    /// Writes both files as far as they are not written, and cuts what lies behind.
+    fn write(&mut self, env: &Env, segment: &Arc<Segment>) -> std::io::Result<()> {
+        write_growing(env, segment, FileKind::Index, &mut self.offsets)?;
+        write_growing(env, segment, FileKind::TimeIndex, &mut self.times)
+    }
+}
+
+fn write_growing<E: Entry>(
+    env: &Env,
+    segment: &Arc<Segment>,
+    kind: FileKind,
+    growing: &mut Growing<E>,
+) -> std::io::Result<()> {
+    let path = segment.path(kind);
+    let file = match env.disk.open(&path, disk::OpenMode::Write) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            env.disk.open(&path, disk::OpenMode::CreateNew)?
+        }
+        other => other?,
+    };
+    file.set_len(u64::from(growing.written()) * E::BYTES as u64)?;
+    if let Some((position, bytes, entries)) = growing.unwritten() {
+        index::write(&*file, position, &bytes)?;
+        growing.mark_written(entries);
+    }
+    file.sync()
+}
+
+/// The sound first part of a segment's indexes.
+#[derive(Default)]
+struct Kept {
+    offsets: Growing<OffsetEntry>,
+    times: Growing<TimeEntry>,
+}
+
+impl Kept {
+    /// What the indexes of a segment say about offsets before `offset`, if it makes sense.
+    fn read(env: &Env, segment: &Arc<Segment>, offset: Offset) -> std::io::Result<Self> {
+        let target = relative(offset, segment.base_offset).unwrap_or(0);
+        let size = segment.size();
+        let offsets = read_kept::<OffsetEntry>(env, segment, FileKind::Index, |entry| {
+            entry.relative_offset < target && entry.position < size
+        })?;
+        let times = read_kept::<TimeEntry>(env, segment, FileKind::TimeIndex, |entry| entry.relative_offset < target)?;
+        Ok(match (offsets, times) {
+            (Some(offsets), Some(times)) => Self { offsets, times },
+            // One without the other is of no use: both are built anew.
+            _ => Self::default(),
+        })
+    }
+}
+
+/// The entries of a file up to the first for which `is_kept` does not hold; `None` when one of those is out of order.
+fn read_kept<E: Entry>(
+    env: &Env,
+    segment: &Arc<Segment>,
+    kind: FileKind,
+    is_kept: impl Fn(&E) -> bool,
+) -> std::io::Result<Option<Growing<E>>> {
+    let file = match segment.open(env, kind) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let count = index::count::<E>(&*file)?;
+    let kept = index::first_unsound::<E>(&*file, count, is_kept)?.unwrap_or(count);
+    let last = kept.checked_sub(1).map(|number| index::entry_at::<E>(&*file, number)).transpose()?;
+    Ok(Some(Growing::new(kept, last)))
+}
+
+/// What recovery found.
+pub(super) struct Recovered {
+    pub(super) end_offset: Offset,
+    /// Indexes of the last segment.
+    pub(super) active: IndexBuilder,
+    /// First offsets of leader epochs among the batches that were looked at.
+    pub(super) epochs: Vec<(LeaderEpoch, Offset)>,
+    /// Segments that are left.
+    pub(super) segments: Vec<Arc<Segment>>,
+}
+
+/// Looks at everything from `recovery_point` on.
+pub(super) fn recover(
+    env: &Env,
+    mut segments: Vec<Arc<Segment>>,
+    recovery_point: Offset,
+    interval_bytes: u32,
+) -> Result<Recovered, Damage> {
+    let first = segments.partition_point(|segment| segment.base_offset <= recovery_point).saturating_sub(1);
+    let mut epochs = Vec::new();
+    let mut end_offset = segments.get(first).map_or(0, |segment| segment.base_offset);
+    let mut active = None;
+    let mut at = first;
+    while let Some(segment) = segments.get(at).cloned() {
+        let later = segments.get(at + 1..).unwrap_or_default().to_vec();
+        let walk = Walk { env, segment: &segment, later: &later, recovery_point, interval_bytes };
+        let done = walk.run(end_offset.max(segment.base_offset), &mut epochs)?;
+        end_offset = done.end_offset;
+        if done.is_cut {
+            // Nothing valid is in the later segments, or this would be damage.
+            for segment in later {
+                segment.rename_all(env, crate::names::DELETED).map_err(|error| failed(&segment, &error))?;
+            }
+            segments.truncate(at + 1);
+        }
+        active = Some(done.builder);
+        at += 1;
+    }
+    if end_offset < recovery_point {
+        let last = segments.last().map(|segment| segment.path(FileKind::Log).display().to_string());
+        return Err(Damage(format!(
+            "{}: the log ends at offset {end_offset}, before the recovery point {recovery_point}",
+            last.unwrap_or_default()
+        )));
+    }
+    let Some(active) = active else { return Err(Damage("a log without segments".to_owned())) };
+    Ok(Recovered { end_offset, active, epochs, segments })
+}
+
+fn failed(segment: &Segment, error: &dyn std::fmt::Display) -> Damage {
+    Damage(format!("{}: {error}", segment.path(FileKind::Log).display()))
+}
+
+/// The walk over one segment.
+struct Walk<'a> {
+    env: &'a Env,
+    segment: &'a Arc<Segment>,
+    later: &'a [Arc<Segment>],
+    recovery_point: Offset,
+    interval_bytes: u32,
+}
+
+struct Walked {
+    end_offset: Offset,
+    builder: IndexBuilder,
+    is_cut: bool,
+}
+
+impl Walk<'_> {
+    fn run(&self, mut end_offset: Offset, epochs: &mut Vec<(LeaderEpoch, Offset)>) -> Result<Walked, Damage> {
+        let fail = |error: std::io::Error| failed(self.segment, &error);
+        let segment = self.segment;
+        let size = u64::from(segment.size());
+        let file = segment.open(self.env, FileKind::Log).map_err(fail)?;
+        let kept = self.kept_indexes(&*file).map_err(fail)?;
+        let from = kept.offsets.last().map_or(0, |entry| u64::from(entry.position));
+        let mut builder = IndexBuilder::new(segment.base_offset, self.interval_bytes, kept);
+        let mut scan = Scan::new(&*file, from, size, WINDOW_LARGE_BYTES);
+        let mut first = from > 0;
+        let mut is_cut = false;
+        loop {
+            let position = scan.position();
+            match self.next_batch(&mut scan, end_offset) {
+                Ok(None) => break,
+                Ok(Some(batch)) => {
+                    // The batch of the last entry that was kept is in the index already.
+                    if std::mem::take(&mut first) {
+                        builder.since = batch.header.total_bytes() as u64;
+                    } else {
+                        builder.add(&batch);
+                    }
+                    let epoch = batch.header.leader_epoch;
+                    if epochs.last().is_none_or(|(last, _)| epoch > *last) {
+                        epochs.push((epoch, batch.header.base_offset));
+                    }
+                    end_offset = batch.header.last_offset() + 1;
+                }
+                Err(ScanError::Io(error)) => return Err(fail(error)),
+                Err(ScanError::Invalid { cause, .. }) => {
+                    self.cut_torn_tail(&*file, position, end_offset, &cause)?;
+                    is_cut = true;
+                    break;
+                }
+            }
+        }
+        segment.set_largest(builder.largest);
+        if !self.later.is_empty() && !is_cut {
+            builder.push_largest();
+        }
+        builder.write(self.env, segment).map_err(fail)?;
+        Ok(Walked { end_offset, builder, is_cut })
+    }
+
+    /// The part of the indexes that speaks of offsets before the recovery point, if the batches agree with its end.
+    fn kept_indexes(&self, file: &dyn disk::DiskFile) -> std::io::Result<Kept> {
+        let segment = self.segment;
+        if segment.base_offset >= self.recovery_point {
+            return Ok(Kept::default());
+        }
+        let kept = Kept::read(self.env, segment, self.recovery_point)?;
+        let Some(entry) = kept.offsets.last() else { return Ok(kept) };
+        let mut scan = Scan::new(file, u64::from(entry.position), u64::from(segment.size()), WINDOW_SMALL_BYTES);
+        match scan.next() {
+            Ok(Some(batch))
+                if batch.header.base_offset >= segment.base_offset
+                    && batch.header.last_offset() <= segment.base_offset + i64::from(entry.relative_offset) =>
+            {
+                Ok(kept)
+            }
+            Err(ScanError::Io(error)) => Err(error),
+            _ => Ok(Kept::default()),
+        }
+    }
+
+    fn next_batch(&self, scan: &mut Scan<'_>, end_offset: Offset) -> Result<Option<Located>, ScanError> {
+        let Some(batch) = scan.next()? else { return Ok(None) };
+        let header = &batch.header;
+        // Batches before the recovery point were durable when it was written down; they only lead to it.
+        if header.last_offset() >= self.recovery_point {
+            scan.verify(&batch)?;
+        }
+        if header.base_offset < end_offset || relative(header.last_offset(), self.segment.base_offset).is_none() {
+            let cause = format!("a batch with offset {} does not follow offset {end_offset}", header.base_offset);
+            return Err(ScanError::Invalid { position: batch.position, cause });
+        }
+        Ok(Some(batch))
+    }
+
+    /// Cuts the segment at `position`, unless that would lose something valid.
+    fn cut_torn_tail(
+        &self,
+        file: &dyn disk::DiskFile,
+        position: u64,
+        end_offset: Offset,
+        cause: &str,
+    ) -> Result<(), Damage> {
+        let path = self.segment.path(FileKind::Log);
+        let size = u64::from(self.segment.size());
+        let damage = |why: String| {
+            Damage(format!("{}: damaged at position {position}, offset {end_offset}: {cause}; {why}", path.display()))
+        };
+        if end_offset < self.recovery_point {
+            return Err(damage(format!("this is before the recovery point {}", self.recovery_point)));
+        }
+        let found =
+            find_valid_batch(file, position + 1, size, end_offset).map_err(|error| damage(error.to_string()))?;
+        if let Some(found) = found {
+            let (offset, position) = (found.header.base_offset, found.position);
+            return Err(damage(format!("a valid batch with offset {offset} follows at position {position}")));
+        }
+        for later in self.later {
+            let file = later.open(self.env, FileKind::Log).map_err(|error| damage(error.to_string()))?;
+            let found = find_valid_batch(&*file, 0, u64::from(later.size()), end_offset)
+                .map_err(|error| damage(error.to_string()))?;
+            if found.is_some() {
+                return Err(damage(format!("a valid batch follows in {}", later.path(FileKind::Log).display())));
+            }
+        }
+        tracing::warn!(
+            file = %path.display(), offset = end_offset, position, cut_bytes = size - position, %cause,
+            "a torn tail is cut off"
+        );
+        file.set_len(position).and_then(|()| file.sync()).map_err(|error| damage(error.to_string()))?;
+        self.segment.note_cut(position as u32);
+        Ok(())
+    }
+}
+
+/// Builds the indexes of a closed segment anew from its headers.
+pub(super) fn rebuild_indexes(env: &Env, segment: &Arc<Segment>, interval_bytes: u32) -> Result<(), Damage> {
+    let mut builder = IndexBuilder::new(segment.base_offset, interval_bytes, Kept::default());
+    let file = segment.open(env, FileKind::Log).map_err(|error| failed(segment, &error))?;
+    let mut scan = Scan::new(&*file, 0, u64::from(segment.size()), WINDOW_LARGE_BYTES);
+    while let Some(batch) = scan.next().map_err(|error| failed(segment, &error))? {
+        builder.add(&batch);
+    }
+    builder.push_largest();
+    segment.set_largest(builder.largest);
+    builder.write(env, segment).map_err(|error| failed(segment, &error))
+}
+
+/// The growing end of an index whose file is whole.
+pub(super) fn open_growing<E: Entry>(env: &Env, segment: &Arc<Segment>, kind: FileKind) -> std::io::Result<Growing<E>> {
+    let len = match env.disk.stat(&segment.path(kind)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
+        other => other?.len,
+    };
+    let count = u32::try_from(len / E::BYTES as u64).unwrap_or(u32::MAX);
+    // The file is opened only if there is something in it.
+    let Some(last) = count.checked_sub(1) else { return Ok(Growing::default()) };
+    let file = segment.open(env, kind)?;
+    Ok(Growing::new(count, Some(index::entry_at(&*file, last)?)))
+}
+
+/// Walks over the headers of all batches.
+pub(super) fn each_batch(env: &Env, segments: &[Arc<Segment>], mut visit: impl FnMut(&Located)) -> Result<(), Damage> {
+    for segment in segments {
+        let file = segment.open(env, FileKind::Log).map_err(|error| failed(segment, &error))?;
+        let mut scan = Scan::new(&*file, 0, u64::from(segment.size()), WINDOW_LARGE_BYTES);
+        while let Some(batch) = scan.next().map_err(|error| failed(segment, &error))? {
+            visit(&batch);
+        }
+    }
+    Ok(())
+}
+
+/// Takes all batches from `from` on into the producers' states. Gives the transactions that were aborted, with the
+/// segment in which they ended.
+pub(super) fn replay_producers(
+    env: &Env,
+    segments: &[Arc<Segment>],
+    from: Offset,
+    states: &mut ProducerStates,
+) -> Result<Vec<(Offset, AbortedTransaction)>, Damage> {
+    let mut aborted = Vec::new();
+    let first = segments.partition_point(|segment| segment.base_offset <= from).saturating_sub(1);
+    for segment in segments.get(first..).unwrap_or_default() {
+        let fail = |error: &dyn std::fmt::Display| failed(segment, error);
+        let size = segment.size();
+        let start = match segment.locate(env, from, size, None).map_err(|error| fail(&error))? {
+            Some(batch) => batch.position,
+            None => continue,
+        };
+        let file = segment.open(env, FileKind::Log).map_err(|error| fail(&error))?;
+        let mut scan = Scan::new(&*file, start, u64::from(size), WINDOW_LARGE_BYTES);
+        while let Some(batch) = scan.next().map_err(|error| fail(&error))? {
+            if batch.header.last_offset() < from || !batch.header.has_producer_id() {
+                continue;
+            }
+            let marker =
+                if batch.header.is_control() { read_marker(&*file, &batch).map_err(|e| fail(&e))? } else { None };
+            if let Some(entry) = producers::apply(states, &batch.header, marker.as_ref()) {
+                aborted.push((segment.base_offset, entry));
+            }
+        }
+    }
+    Ok(aborted)
+}
+
+/// Brings the index of aborted transactions of each segment to what was found past the recovery point.
+pub(super) fn restore_aborted(
+    env: &Env,
+    segments: &[Arc<Segment>],
+    recovery_point: Offset,
+    found: &[(Offset, AbortedTransaction)],
+) -> Result<(), Damage> {
+    let first = segments.partition_point(|segment| segment.base_offset <= recovery_point).saturating_sub(1);
+    for segment in segments.get(first..).unwrap_or_default() {
+        let fail = |error: std::io::Error| failed(segment, &error);
+        let path = segment.path(FileKind::TxnIndex);
+        let before = match env.disk.open(&path, disk::OpenMode::Read) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            other => Some(other.map_err(fail)?.len().map_err(fail)?),
+        };
+        let of_segment = |entry: &&(Offset, AbortedTransaction)| entry.0 == segment.base_offset;
+        let is_past = |entry: &&(Offset, AbortedTransaction)| entry.1.last_offset >= recovery_point;
+        if before.is_none() && !found.iter().filter(of_segment).any(|entry| is_past(&entry)) {
+            continue;
+        }
+        let kept = match before {
+            // Entries past the recovery point are written anew, and those that a crash has torn with them.
+            Some(_) => index::read_aborted_before(&*env.disk, &path, recovery_point).map_err(fail)?,
+            None => Vec::new(),
+        };
+        let mut bytes = Vec::new();
+        let past = found.iter().filter(of_segment).filter(is_past).map(|(_, entry)| entry);
+        kept.iter().chain(past).for_each(|entry| entry.encode(&mut bytes));
+        disk::replace_file(&*env.disk, &path, &bytes).map_err(fail)?;
+    }
+    Ok(())
+}
+
+fn read_marker(
+    file: &dyn disk::DiskFile,
+    batch: &Located,
+) -> Result<Option<taffrail_core::record::EndTransactionMarker>, String> {
+    let bytes = batch.header.total_bytes();
+    if bytes > CONTROL_BATCH_BYTES_MAX {
+        return Err(format!("a control batch of {bytes} bytes at position {}", batch.position));
+    }
+    let mut buffer = vec![0; bytes];
+    disk::read_exact_at(file, &mut buffer, batch.position).map_err(|error| error.to_string())?;
+    let view = BatchRef::parse(&buffer).map_err(|error| error.to_string())?;
+    producers::marker_of(view)
+}

@@ -1,0 +1,287 @@
+//! What a log promises, on a disk that can be made to fail.
+
+use std::path::Path;
+
+use taffrail_core::partition::ProducerError;
+use taffrail_core::record::{BatchOptions, TimestampType};
+
+use crate::disk::Disk;
+use crate::disk::fault::{Fault, FaultDisk, Op};
+use crate::testing::{
+    DIR, batch, batch_of_producer, batch_with, open, open_log, partition, read_all, read_from, run, small,
+};
+use crate::{AppendError, LogOptions, ReadError};
+
+#[test]
+fn batches_come_back_byte_for_byte_but_for_offset_and_epoch() {
+    let disk = FaultDisk::new(1);
+    let (_storage, log) = open_log(&disk, LogOptions::default());
+    let sent = [batch(3, 10, 1000), batch(1, 0, 1001), batch(5, 300, 1002)];
+    let first = log.append(&sent[..2], 4, 0).unwrap();
+    assert_eq!((first.base_offset, first.last_offset, first.duplicate), (0, 3, false));
+    let second = log.append(&sent[2..], 4, 0).unwrap();
+    assert_eq!((second.base_offset, second.last_offset), (4, 8));
+    let read = read_all(&log);
+    let places: Vec<_> = read.iter().map(|b| (b.header().base_offset, b.header().leader_epoch)).collect();
+    assert_eq!(places, [(0, 4), (3, 4), (4, 4)]);
+    for (sent, read) in sent.iter().zip(&read) {
+        assert_eq!(sent.bytes()[16..], read.bytes()[16..]);
+    }
+}
+
+#[test]
+fn reads_stop_at_whole_batches_within_their_limits() {
+    let disk = FaultDisk::new(1);
+    let (_storage, log) = open_log(&disk, small(1 << 20));
+    for _ in 0..200 {
+        log.append(&[batch(2, 50, 1000)], 0, 0).unwrap();
+    }
+    let size = batch(2, 50, 1000).bytes().len() as u64;
+    let read = log.read(7, 3 * size + 10, i64::MAX, true).unwrap();
+    assert_eq!((read.bytes(), read.next_offset), (3 * size, 12), "from the batch that contains the offset");
+    let read = log.read(7, 10, i64::MAX, false).unwrap();
+    assert_eq!((read.bytes(), read.next_offset), (0, 7), "less than a batch");
+    let read = log.read(7, 10, i64::MAX, true).unwrap();
+    assert_eq!((read.bytes(), read.next_offset), (size, 8), "one batch at least");
+    let read = log.read(0, 1 << 30, 100, true).unwrap();
+    assert_eq!((read.bytes(), read.next_offset), (50 * size, 100), "up to the upper offset");
+    assert!(log.read(400, 1 << 20, i64::MAX, true).unwrap().range.is_none(), "at the end");
+    for offset in [-1, 401] {
+        let error = log.read(offset, 1, i64::MAX, true).err().unwrap();
+        assert!(matches!(error, ReadError::OutOfRange { log_start_offset: 0, end_offset: 400, .. }), "{error}");
+    }
+}
+
+#[test]
+fn every_offset_is_found_whatever_the_sizes_of_batches_and_segments() {
+    let disk = FaultDisk::new(1);
+    let (storage, log) = open_log(&disk, small(3000));
+    for n in 0..150_usize {
+        log.append(&[batch(1 + n % 4, n * 7 % 400, 1000 + n as i64)], 0, 0).unwrap();
+    }
+    assert!(log.segment_count() > 5);
+    let check = |log: &crate::Log| {
+        for offset in 0..log.end_offset() {
+            for max_bytes in [1, 700, 1 << 20] {
+                let read = log.read(offset, max_bytes, i64::MAX, true).unwrap();
+                let batches: Vec<_> = taffrail_core::record::split_batches(read.read_bytes().unwrap().into())
+                    .map(|batch| *batch.unwrap().header())
+                    .collect();
+                assert!(batches[0].base_offset <= offset && batches[0].last_offset() >= offset, "{offset}");
+                assert_eq!(batches.last().unwrap().last_offset() + 1, read.next_offset);
+            }
+        }
+    };
+    check(&log);
+    run(storage.close());
+    drop((log, storage));
+    let (_storage, log) = open_log(&disk, small(3000));
+    check(&log);
+}
+
+#[test]
+fn a_clean_stop_keeps_everything_and_the_next_start_looks_into_no_log() {
+    let disk = FaultDisk::new(1);
+    let (storage, log) = open_log(&disk, small(2000));
+    for n in 0..50 {
+        log.append(&[batch(2, 100, n), batch_of_producer(9, 0, n as i32 * 3, 3)], 1, 0).unwrap();
+    }
+    let before = read_all(&log);
+    log.set_high_watermark(77);
+    run(storage.close());
+    drop((log, storage));
+    disk.crash();
+    // Whoever reads batches now fails.
+    disk.inject(Fault { op: Op::Read, path_contains: ".log".into(), skip: 0, times: u32::MAX, errno: 5 });
+    let storage = open(&disk);
+    disk.heal();
+    let log = storage.log(&partition()).unwrap();
+    assert_eq!(log.offline(), None);
+    assert_eq!((log.high_watermark(), log.end_offset(), log.recovery_point()), (77, 250, 250));
+    assert_eq!(read_all(&log).len(), before.len());
+    assert_eq!(log.epochs().len(), 1);
+    let repeated = log.append(&[batch_of_producer(9, 0, 49 * 3, 3)], 1, 0).unwrap();
+    assert!(repeated.duplicate && repeated.last_offset == 249, "{repeated:?}");
+}
+
+#[test]
+fn a_flush_makes_durable_what_a_crash_would_take() {
+    for seed in 0..20 {
+        let disk = FaultDisk::new(seed);
+        let (storage, log) = open_log(&disk, small(1 << 20));
+        for _ in 0..30 {
+            log.append(&[batch(2, 100, 5)], 2, 0).unwrap();
+        }
+        run(log.flush_to(40)).unwrap();
+        let flushed = log.offsets().flushed_offset;
+        assert!(flushed >= 40);
+        for _ in 0..10 {
+            log.append(&[batch(2, 100, 5)], 3, 0).unwrap();
+        }
+        disk.crash();
+        drop((log, storage));
+        let (_storage, log) = open_log(&disk, small(1 << 20));
+        assert_eq!(log.offline(), None, "seed {seed}");
+        assert!((flushed..=80).contains(&log.end_offset()), "seed {seed}: {} of {flushed}", log.end_offset());
+        let mut expected = 0;
+        for batch in read_all(&log) {
+            assert_eq!(batch.header().base_offset, expected);
+            expected = batch.header().last_offset() + 1;
+        }
+        assert_eq!(expected, log.end_offset());
+        log.append(&[batch(1, 1, 5)], 4, 0).unwrap();
+    }
+}
+
+#[test]
+fn repeated_and_skipping_sequences_are_told_apart_also_after_a_kill() {
+    let disk = FaultDisk::new(1);
+    let (storage, log) = open_log(&disk, small(1000));
+    for n in 0..20 {
+        log.append(&[batch_of_producer(5, 1, n * 2, 2)], 0, 0).unwrap();
+    }
+    let check = |log: &crate::Log| {
+        let repeated = log.append(&[batch_of_producer(5, 1, 38, 2)], 0, 0).unwrap();
+        assert_eq!((repeated.base_offset, repeated.last_offset, repeated.duplicate), (38, 39, true));
+        let skipping = log.append(&[batch_of_producer(5, 1, 42, 2)], 0, 0).unwrap_err();
+        assert!(matches!(skipping, AppendError::Producer(ProducerError::OutOfOrder { .. })), "{skipping}");
+        let fenced = log.append(&[batch_of_producer(5, 0, 40, 2)], 0, 0).unwrap_err();
+        assert!(matches!(fenced, AppendError::Producer(ProducerError::OldEpoch { .. })), "{fenced}");
+        assert_eq!(log.end_offset(), 40);
+    };
+    check(&log);
+    disk.kill();
+    drop((log, storage));
+    let (_storage, log) = open_log(&disk, small(1000));
+    check(&log);
+}
+
+#[test]
+fn log_append_time_is_told() {
+    let disk = FaultDisk::new(1);
+    let (_storage, log) = open_log(&disk, LogOptions::default());
+    let options = BatchOptions {
+        timestamp_type: TimestampType::LogAppendTime,
+        log_append_time_ms: 4711,
+        ..BatchOptions::default()
+    };
+    assert_eq!(log.append(&[batch_with(options, 1, 1, 5)], 0, 0).unwrap().log_append_time_ms, 4711);
+    assert_eq!(log.append(&[batch(1, 1, 5)], 0, 0).unwrap().log_append_time_ms, -1);
+}
+
+#[test]
+fn a_full_disk_refuses_writes_serves_reads_and_recovers_by_itself() {
+    let disk = FaultDisk::new(1);
+    let (_storage, log) = open_log(&disk, small(4000));
+    for _ in 0..10 {
+        log.append(&[batch(2, 100, 5)], 0, 0).unwrap();
+    }
+    disk.set_capacity(Some(disk.used() + 150));
+    for _ in 0..3 {
+        assert!(matches!(log.append(&[batch(2, 100, 5)], 0, 0), Err(AppendError::DiskFull)));
+        assert_eq!(read_all(&log).len(), 10);
+    }
+    disk.set_capacity(None);
+    for _ in 0..30 {
+        log.append(&[batch(2, 100, 5)], 0, 0).unwrap();
+    }
+    assert_eq!(read_all(&log).len(), 40);
+}
+
+#[test]
+fn a_failed_sync_ends_writing_to_the_directory_and_is_never_tried_again() {
+    let disk = FaultDisk::new(1);
+    let (storage, log) = open_log(&disk, LogOptions::default());
+    log.append(&[batch(2, 100, 5)], 0, 0).unwrap();
+    disk.inject(Fault { op: Op::Sync, path_contains: ".log".into(), skip: 0, times: 1, errno: 5 });
+    assert!(run(log.flush_to(2)).is_err());
+    assert!(run(log.flush_to(2)).is_err(), "the disk would say yes now, but that proves nothing");
+    assert!(matches!(log.append(&[batch(2, 100, 5)], 0, 0), Err(AppendError::Fenced(_))));
+    assert!(storage.fenced().unwrap().contains("00000000000000000000.log"));
+    assert_eq!(read_all(&log).len(), 1, "reads go on");
+    run(storage.close());
+    assert!(disk.content(&Path::new(DIR).join("taffrail-clean-stop")).unwrap() == b"1\n0\n", "no log is called clean");
+}
+
+#[test]
+fn records_deleted_before_an_offset_stay_deleted_also_within_a_batch() {
+    for seed in 0..10 {
+        let disk = FaultDisk::new(seed);
+        let (storage, log) = open_log(&disk, LogOptions::default());
+        log.append(&[batch(100, 10, 5), batch(10, 10, 5)], 0, 0).unwrap();
+        log.set_high_watermark(110);
+        run(log.flush_to(110)).unwrap();
+        assert!(log.delete_records(111).is_err(), "not past the high watermark");
+        assert_eq!(log.delete_records(37).unwrap(), 37);
+        disk.crash();
+        drop((log, storage));
+        let (_storage, log) = open_log(&disk, LogOptions::default());
+        assert_eq!((log.log_start_offset(), log.end_offset()), (37, 110));
+        assert!(matches!(log.read(36, 1 << 20, 110, true), Err(ReadError::OutOfRange { .. })));
+        assert_eq!(read_from(&log, 37, 10)[0].header().base_offset, 0, "batches stay whole");
+    }
+}
+
+#[test]
+fn offsets_are_found_by_time_as_by_looking_at_every_record() {
+    let disk = FaultDisk::new(1);
+    let (storage, log) = open_log(&disk, small(2000));
+    let times: Vec<i64> = (0..120_i64).map(|n| 1000 + n * 10 + (n * 7919) % 50).collect();
+    for &time in &times {
+        log.append(&[batch(1, 60, time)], 0, 0).unwrap();
+    }
+    let check = |log: &crate::Log| {
+        for target in (990..2300).step_by(3) {
+            let expected = times.iter().position(|&time| time >= target).map(|at| at as i64);
+            let found = log.offset_for_timestamp(target).unwrap();
+            assert_eq!(found.map(|found| found.offset), expected, "{target}");
+        }
+        let largest = *times.iter().max().unwrap();
+        let found = log.max_timestamp_offset().unwrap().unwrap();
+        assert_eq!((found.timestamp, times[found.offset as usize]), (largest, largest));
+    };
+    check(&log);
+    run(storage.close());
+    drop((log, storage));
+    let (storage, log) = open_log(&disk, small(2000));
+    check(&log);
+    disk.kill();
+    drop((log, storage));
+    let (_storage, log) = open_log(&disk, small(2000));
+    check(&log);
+}
+
+#[test]
+fn a_torn_tail_is_cut_and_damage_in_the_middle_takes_only_that_log_offline() {
+    let disk = FaultDisk::new(1);
+    let path = Path::new(DIR).join("t-0/00000000000000000000.log");
+    let (storage, log) = open_log(&disk, LogOptions::default());
+    for _ in 0..10 {
+        log.append(&[batch(1, 100, 5)], 0, 0).unwrap();
+    }
+    drop((log, storage));
+    disk.kill();
+    let file = disk.open(&path, crate::disk::OpenMode::Write).unwrap();
+    let len = file.len().unwrap();
+    file.set_len(len - 1).unwrap();
+    let (storage, log) = open_log(&disk, LogOptions::default());
+    assert_eq!((log.offline(), log.end_offset()), (None, 9));
+    drop((log, storage));
+    disk.kill();
+    disk.flip(&path, len / 2 + 30, 1).unwrap();
+    let storage = open(&disk);
+    let log = storage.log(&partition()).unwrap();
+    let reason = log.offline().unwrap().to_string();
+    assert!(reason.contains("00000000000000000000.log") && reason.contains("offset 5"), "{reason}");
+    assert!(matches!(log.append(&[batch(1, 1, 1)], 0, 0), Err(AppendError::Offline(_))));
+    assert_eq!(disk.stat(&path).unwrap().len, len - len / 10, "nothing was cut");
+}
+
+#[test]
+fn what_is_larger_than_a_segment_is_refused() {
+    let disk = FaultDisk::new(1);
+    let (_storage, log) = open_log(&disk, small(1000));
+    let error = log.append(&[batch(1, 2000, 5)], 0, 0).unwrap_err();
+    assert!(matches!(error, AppendError::TooLarge { segment_bytes: 1000, .. }), "{error}");
+    assert_eq!(log.end_offset(), 0);
+}

@@ -1,0 +1,66 @@
+//! Room that is kept back on the volume, so that a full disk does not keep from being written what frees it: the floor of
+//! `DeleteRecords`, checkpoints, the mark of a clean stop.
+
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+
+use crate::disk::{self, Disk, OpenMode};
+use crate::error::is_full;
+
+/// Name of the file that holds the room.
+const RESERVE: &str = "taffrail-reserve";
+
+/// How much room is kept back: a hundred times what a thousand partitions need in a checkpoint.
+const RESERVE_BYTES: u64 = 4 << 20;
+
+/// Room that must be left on the volume besides, before room is kept back again.
+const SPARE_BYTES: u64 = 16 << 20;
+
+/// The kept room of a data directory.
+pub(crate) struct Reserve {
+    path: PathBuf,
+}
+
+impl Reserve {
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self { path: dir.join(RESERVE) }
+    }
+
+    /// Does `work`; if the disk is full, gives the kept room free and does it once more.
+    pub(crate) fn with_room<T>(&self, disk: &dyn Disk, mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        match work() {
+            Err(error) if is_full(&error) && disk.remove_file(&self.path).is_ok() => {
+                tracing::warn!("the disk is full; the room that was kept back is used for a checkpoint");
+                work()
+            }
+            other => other,
+        }
+    }
+
+    /// Keeps room back, if it is not kept yet and the volume has enough. Failing is no harm.
+    pub(crate) fn fill(&self, disk: &dyn Disk) {
+        if disk.stat(&self.path).is_ok_and(|stat| stat.len == RESERVE_BYTES) {
+            return;
+        }
+        let Some(dir) = self.path.parent() else { return };
+        if disk.space(dir).map_or(true, |space| space.available < RESERVE_BYTES + SPARE_BYTES) {
+            return;
+        }
+        if let Err(error) = self.write(disk) {
+            tracing::debug!(%error, "no room is kept back");
+            // A part of it is of no use.
+            let _ = disk.remove_file(&self.path);
+        }
+    }
+
+    fn write(&self, disk: &dyn Disk) -> io::Result<()> {
+        disk::remove_if_exists(disk, &self.path)?;
+        let file = disk.open(&self.path, OpenMode::CreateNew)?;
+        // Written, not only lengthened: a hole takes no room.
+        let block = vec![0_u8; 1 << 20];
+        for position in (0..RESERVE_BYTES).step_by(block.len()) {
+            disk::write_all_at(&*file, &mut [IoSlice::new(&block)], position)?;
+        }
+        file.sync()
+    }
+}

@@ -1,0 +1,424 @@
+//! All partitions of one data directory.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use taffrail_core::ids::{Offset, TopicId, TopicPartition};
+use taffrail_runtime::blocking::Pool;
+use taffrail_runtime::time;
+
+use crate::checkpoint::{HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS};
+use crate::clean_stop;
+use crate::disk::{Disk, DiskLock, Space};
+use crate::env::Env;
+use crate::error::{Reason, StorageError};
+use crate::flusher::Flusher;
+use crate::handles::Handles;
+use crate::identity;
+use crate::lock;
+use crate::log::{Found, Log, Trust};
+use crate::names::{Folder, deleted_folder, parse_folder, stray_folder};
+use crate::offset_file::OffsetFile;
+use crate::options::{LogOptions, StorageOptions};
+
+/// Jobs of opening that may wait for a thread at once.
+const OPENING_JOBS_MAX: usize = 64;
+
+/// Partitions that one job of opening takes.
+const OPENING_BATCH: usize = 64;
+
+/// All partitions of one data directory, which this process has for itself.
+pub struct Storage {
+    pub(crate) env: Arc<Env>,
+    pub(crate) options: StorageOptions,
+    pub(crate) high_watermarks: OffsetFile,
+    pub(crate) pool: Pool,
+    logs: RwLock<BTreeMap<TopicPartition, Arc<Log>>>,
+    /// Held while folders are made, renamed or removed, so that two never work on one partition at once.
+    folders: Mutex<()>,
+    is_closed: AtomicBool,
+    _lock: DiskLock,
+}
+
+/// How much room there is and how much is used.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// Room on the volume.
+    pub space: Space,
+    /// Bytes of all partitions' batches.
+    pub log_bytes: u64,
+    /// Files that are open.
+    pub open_files: usize,
+    /// Partitions that do not serve.
+    pub offline_partitions: usize,
+}
+
+/// What was found in the data directory before partitions are opened.
+struct Inventory {
+    partitions: Vec<(TopicPartition, PathBuf)>,
+    deleted: Vec<PathBuf>,
+}
+
+impl Storage {
+    /// Opens a data directory, making it if needed, and all partitions in it, several at once. Damaged partitions are
+    /// there, but offline; folders that are no partitions are left alone.
+    ///
+    /// # Errors
+    /// When another process has the directory, or it cannot be read.
+    pub async fn open(options: StorageOptions, disk: Arc<dyn Disk>) -> Result<Arc<Self>, StorageError> {
+        let pool = Pool::new("taffrail-disk", options.recovery_threads.max(1), OPENING_JOBS_MAX.max(1024));
+        let first = {
+            let (options, disk) = (options.clone(), Arc::clone(&disk));
+            pool.run(move || Self::prepare(options, disk)).await.map_err(|_| StorageError::Busy)??
+        };
+        let (env, lock, high_watermarks, inventory, marks) = first;
+        let now_ms = time::unix_ms();
+        let marks = Arc::new(marks);
+        let high_watermarks = Arc::new(high_watermarks);
+        let mut jobs = Vec::new();
+        for chunk in inventory.partitions.chunks(OPENING_BATCH) {
+            let (chunk, env) = (chunk.to_vec(), Arc::clone(&env));
+            let (marks, high_watermarks) = (Arc::clone(&marks), Arc::clone(&high_watermarks));
+            let open_all = move || {
+                chunk
+                    .into_iter()
+                    .filter_map(|(partition, dir)| {
+                        open_partition(&env, partition, &dir, &marks, &high_watermarks, now_ms)
+                    })
+                    .collect::<Vec<_>>()
+            };
+            let pool = pool.clone();
+            jobs.push(taffrail_runtime::task::spawn(async move { pool.run(open_all).await }));
+        }
+        let mut logs = BTreeMap::new();
+        for job in jobs {
+            let opened = job.await.map_err(|_| StorageError::Busy)?.map_err(|_| StorageError::Busy)?;
+            logs.extend(opened.into_iter().map(|log| (log.partition().clone(), log)));
+        }
+        let high_watermarks = Arc::try_unwrap(high_watermarks).unwrap_or_else(|_| {
+            // Every job has ended, so nobody else holds it; an empty file would only be written anew.
+            OffsetFile::empty(options.dir.join(HIGH_WATERMARKS))
+        });
+        tracing::info!(
+            dir = %options.dir.display(), partitions = logs.len(),
+            offline = logs.values().filter(|log| log.offline().is_some()).count(), "the data directory is open"
+        );
+        let storage = Arc::new(Self {
+            env,
+            options,
+            high_watermarks,
+            pool,
+            logs: RwLock::new(logs),
+            folders: Mutex::new(()),
+            is_closed: AtomicBool::new(false),
+            _lock: lock,
+        });
+        for dir in inventory.deleted {
+            storage.remove_later(dir, 0);
+        }
+        Ok(storage)
+    }
+
+    #[allow(clippy::type_complexity, reason = "the parts are taken apart at once by the only caller")]
+    fn prepare(
+        options: StorageOptions,
+        disk: Arc<dyn Disk>,
+    ) -> Result<(Arc<Env>, DiskLock, OffsetFile, Inventory, clean_stop::Marks), StorageError> {
+        let dir = &options.dir;
+        disk.create_dir(dir).map_err(StorageError::io(format!("making {}", dir.display())))?;
+        let lock = lock::lock(&*disk, dir)?;
+        let open = |name: &str| {
+            // A checkpoint that cannot be read costs time or, for floors, brings deleted records back; it costs no data.
+            OffsetFile::open(&*disk, dir.join(name)).unwrap_or_else(|error| {
+                tracing::error!(%error, "the checkpoint is not used");
+                OffsetFile::empty(dir.join(name))
+            })
+        };
+        let files = (open(RECOVERY_POINTS), open(LOG_STARTS));
+        let high_watermarks = open(HIGH_WATERMARKS);
+        let marks = clean_stop::take(&*disk, dir).map_err(StorageError::io("taking the mark of the clean stop"))?;
+        let handles = Handles::new(Arc::clone(&disk), options.open_files_max);
+        let flusher = Flusher::new(options.flush_threads);
+        let inventory = take_inventory(&*disk, dir).map_err(StorageError::io(format!("listing {}", dir.display())))?;
+        let env = Arc::new(Env::new(disk, handles, flusher, files, &options));
+        env.reserve.fill(&*env.disk);
+        Ok((env, lock, high_watermarks, inventory, marks))
+    }
+
+    /// The log of a partition.
+    pub fn log(&self, partition: &TopicPartition) -> Option<Arc<Log>> {
+        self.logs.read().get(partition).cloned()
+    }
+
+    /// All logs, by partition.
+    pub fn logs(&self) -> Vec<Arc<Log>> {
+        self.logs.read().values().cloned().collect()
+    }
+
+    /// The log of a partition, made if there is none.
+    ///
+    /// # Errors
+    /// [`StorageError::TopicIdMismatch`] when the folder there belongs to another topic of this name (see
+    /// [`Storage::set_aside`]); [`StorageError::Offline`] is not an error here: such a log is given.
+    pub fn create(
+        &self,
+        partition: &TopicPartition,
+        topic_id: TopicId,
+        options: LogOptions,
+    ) -> Result<Arc<Log>, StorageError> {
+        if let Some(log) = self.log(partition) {
+            return Self::check_topic(log, topic_id, options);
+        }
+        self.check_open()?;
+        let _folders = self.folders.lock();
+        if let Some(log) = self.log(partition) {
+            return Self::check_topic(log, topic_id, options);
+        }
+        let dir: Arc<Path> = self.env.dir.join(partition.to_string()).into();
+        let failed = || StorageError::io(format!("making {}", dir.display()));
+        self.env.disk.create_dir(&dir).map_err(failed())?;
+        identity::write_topic_id(&*self.env.disk, &dir, topic_id).map_err(failed())?;
+        // What an older life of the name has left in the checkpoints does not concern this one.
+        self.forget(partition).map_err(failed())?;
+        let found = Found {
+            partition: partition.clone(),
+            topic_id,
+            dir: Arc::clone(&dir),
+            options: options.clone(),
+            trust: Trust::From(0),
+            log_start_offset: 0,
+            high_watermark: 0,
+        };
+        let log = Log::open(&self.env, found, time::unix_ms());
+        if let Some(reason) = log.offline() {
+            return Err(StorageError::Offline { partition: partition.clone(), reason: Arc::clone(reason) });
+        }
+        log.set_options(options);
+        self.env.disk.sync_dir(&dir).map_err(failed())?;
+        self.env.disk.sync_dir(&self.env.dir).map_err(failed())?;
+        self.logs.write().insert(partition.clone(), Arc::clone(&log));
+        Ok(log)
+    }
+
+    fn check_topic(log: Arc<Log>, topic_id: TopicId, options: LogOptions) -> Result<Arc<Log>, StorageError> {
+        if log.topic_id() != topic_id {
+            return Err(StorageError::TopicIdMismatch {
+                partition: log.partition().clone(),
+                found: log.topic_id(),
+                asked: topic_id,
+            });
+        }
+        if !log.is_configured() || *log.options() != options {
+            log.set_options(options);
+        }
+        Ok(log)
+    }
+
+    fn check_open(&self) -> Result<(), StorageError> {
+        if let Some(reason) = self.env.fenced() {
+            return Err(StorageError::Fenced(Arc::clone(reason)));
+        }
+        if self.is_closed.load(Ordering::Acquire) { Err(StorageError::Busy) } else { Ok(()) }
+    }
+
+    /// Removes a partition from the checkpoints.
+    fn forget(&self, partition: &TopicPartition) -> io::Result<()> {
+        let (disk, reserve) = (&*self.env.disk, &self.env.reserve);
+        for file in [&self.env.recovery_points, &self.env.log_starts, &self.high_watermarks] {
+            if file.remove(partition) {
+                file.write(disk, reserve)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a partition: its folder is renamed at once, and removed after `file.delete.delay.ms`. Waits for the disk.
+    ///
+    /// # Errors
+    /// When there is no such partition or the disk refuses.
+    pub fn delete(&self, partition: &TopicPartition) -> Result<(), StorageError> {
+        let log = self.log(partition).ok_or_else(|| StorageError::Unknown(partition.clone()))?;
+        let name = deleted_folder(partition, taffrail_runtime::random::uuid());
+        let target = self.rename_folder(&log, &name)?;
+        self.remove_later(target, log.options().file_delete_delay_ms);
+        Ok(())
+    }
+
+    /// Takes a partition out of service that belongs to no known topic, and keeps its folder under another name. Waits for
+    /// the disk. Gives the new name.
+    ///
+    /// # Errors
+    /// When there is no such partition or the disk refuses.
+    pub fn set_aside(&self, partition: &TopicPartition) -> Result<PathBuf, StorageError> {
+        let log = self.log(partition).ok_or_else(|| StorageError::Unknown(partition.clone()))?;
+        let name = stray_folder(partition, taffrail_runtime::random::uuid());
+        let target = self.rename_folder(&log, &name)?;
+        tracing::warn!(%partition, topic_id = %log.topic_id(), folder = %target.display(), "the partition is set aside");
+        Ok(target)
+    }
+
+    fn rename_folder(&self, log: &Arc<Log>, name: &str) -> Result<PathBuf, StorageError> {
+        let target = self.env.dir.join(name);
+        let failed = || StorageError::io(format!("renaming {} to {}", log.dir().display(), target.display()));
+        let _folders = self.folders.lock();
+        log.mark_deleted();
+        self.logs.write().remove(log.partition());
+        self.env.disk.rename(log.dir(), &target).map_err(failed())?;
+        self.env.disk.sync_dir(&self.env.dir).map_err(failed())?;
+        self.forget(log.partition()).map_err(failed())?;
+        Ok(target)
+    }
+
+    /// Removes a folder or file after a while, on the pool.
+    pub(crate) fn remove_later(&self, path: PathBuf, delay_ms: i64) {
+        self.env.note_removal(path, delay_ms);
+    }
+
+    /// Puts other settings of a partition in force.
+    pub fn set_options(&self, partition: &TopicPartition, options: LogOptions) {
+        if let Some(log) = self.log(partition) {
+            log.set_options(options);
+        }
+    }
+
+    /// The pool for work that waits for the disk; readers warm their ranges on it.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Why the data directory takes no writes any more, if so.
+    pub fn fenced(&self) -> Option<&Reason> {
+        self.env.fenced()
+    }
+
+    /// Room and use, for metrics and DescribeLogDirs.
+    ///
+    /// # Errors
+    /// When the disk cannot tell how much room it has.
+    pub fn usage(&self) -> io::Result<Usage> {
+        let logs = self.logs.read();
+        Ok(Usage {
+            space: self.env.disk.space(&self.env.dir)?,
+            log_bytes: logs.values().map(|log| log.size_bytes()).sum(),
+            open_files: self.env.handles.open_count(),
+            offline_partitions: logs.values().filter(|log| log.offline().is_some()).count(),
+        })
+    }
+
+    /// Writes down recovery points of logs that changed, and high watermarks. Waits for the disk.
+    pub(crate) fn write_checkpoints(&self, recovery_points: &[(TopicPartition, Offset)]) -> io::Result<()> {
+        let (disk, reserve) = (&*self.env.disk, &self.env.reserve);
+        for (partition, offset) in recovery_points {
+            self.env.recovery_points.set(partition, *offset);
+        }
+        self.env.recovery_points.write(disk, reserve)?;
+        for log in self.logs.read().values() {
+            self.high_watermarks.set(log.partition(), log.high_watermark());
+        }
+        self.high_watermarks.write(disk, reserve)
+    }
+
+    /// Makes everything durable and marks the stop as clean. Nothing may be appended any more; logs that cannot be made
+    /// durable keep the mark from being written for them.
+    pub async fn close(&self) {
+        if self.is_closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let mut jobs = Vec::new();
+        for log in self.logs() {
+            let pool = self.pool.clone();
+            jobs.push(taffrail_runtime::task::spawn(async move {
+                let closing = Arc::clone(&log);
+                // Closing waits for the queue to have room rather than give up.
+                loop {
+                    let closing = Arc::clone(&closing);
+                    match pool.run(move || closing.close()).await {
+                        Err(taffrail_runtime::blocking::PoolError::Full) => taffrail_runtime::task::yield_now().await,
+                        Err(_) => return None,
+                        Ok(closed) => return Some((log, closed)),
+                    }
+                }
+            }));
+        }
+        let mut marks = clean_stop::Marks::default();
+        let mut recovery_points = Vec::new();
+        for job in jobs {
+            match job.await {
+                Ok(Some((log, Ok((end_offset, active_base, active_size))))) => {
+                    recovery_points.push((log.partition().clone(), end_offset));
+                    marks.insert(log.partition().clone(), clean_stop::Mark { end_offset, active_base, active_size });
+                }
+                Ok(Some((log, Err(error)))) => {
+                    tracing::warn!(partition = %log.partition(), %error, "the partition is not closed cleanly");
+                }
+                _ => tracing::warn!("a partition is not closed cleanly"),
+            }
+        }
+        let written = self.write_checkpoints(&recovery_points).and_then(|()| {
+            let reserve = &self.env.reserve;
+            reserve.with_room(&*self.env.disk, || clean_stop::write(&*self.env.disk, &self.env.dir, &marks))
+        });
+        match written {
+            Ok(()) => tracing::info!(partitions = marks.len(), "the data directory is closed"),
+            Err(error) => tracing::warn!(%error, "the stop is not marked as clean; the next start looks at the tails"),
+        }
+    }
+}
+
+fn take_inventory(disk: &dyn Disk, dir: &Path) -> io::Result<Inventory> {
+    let mut inventory = Inventory { partitions: Vec::new(), deleted: Vec::new() };
+    for entry in disk.list(dir)?.into_iter().filter(|entry| entry.is_dir) {
+        let path = dir.join(&entry.name);
+        match parse_folder(&entry.name) {
+            Folder::Partition(partition) => inventory.partitions.push((partition, path)),
+            Folder::Deleted => inventory.deleted.push(path),
+            Folder::Stray => tracing::info!(folder = %path.display(), "a partition that was set aside is left alone"),
+            Folder::Unknown => tracing::warn!(folder = %path.display(), "a folder that is no partition is left alone"),
+        }
+    }
+    inventory.partitions.sort();
+    Ok(inventory)
+}
+
+/// Opens the partition of a folder; a folder whose identity cannot be told is left alone.
+fn open_partition(
+    env: &Arc<Env>,
+    partition: TopicPartition,
+    dir: &Path,
+    marks: &clean_stop::Marks,
+    high_watermarks: &OffsetFile,
+    now_ms: i64,
+) -> Option<Arc<Log>> {
+    let topic_id = match identity::read_topic_id(&*env.disk, dir) {
+        Ok(Some(id)) => id,
+        Ok(None) => {
+            tracing::error!(folder = %dir.display(), "a folder without partition.metadata is left alone");
+            return None;
+        }
+        Err(error) => {
+            tracing::error!(%error, folder = %dir.display(), "a folder whose topic cannot be told is left alone");
+            return None;
+        }
+    };
+    let recovery_point = env.recovery_points.get(&partition).unwrap_or(0);
+    let trust = match marks.get(&partition) {
+        Some(mark) => {
+            Trust::Clean { end_offset: mark.end_offset, active_base: mark.active_base, active_size: mark.active_size }
+        }
+        None => Trust::From(recovery_point),
+    };
+    let found = Found {
+        topic_id,
+        dir: dir.into(),
+        options: LogOptions::default(),
+        trust,
+        log_start_offset: env.log_starts.get(&partition).unwrap_or(0),
+        high_watermark: high_watermarks.get(&partition).unwrap_or(0),
+        partition,
+    };
+    Some(Log::open(env, found, now_ms))
+}
