@@ -2,7 +2,7 @@
 //!
 //! A [`Target`] takes any bytes and must neither panic nor take more memory than its input explains. The same targets have
 //! two drivers. The stable one ([`driver`]) replays the kept corpus and then mutates sound inputs under a seed: it runs as
-//! an ordinary test, and longer with `make fuzz`. The other one is libFuzzer, guided by coverage, in `fuzz/targets`, which
+//! an ordinary test, and longer with `make fuzz`. The other one is libFuzzer, guided by coverage, in `fuzz/libfuzzer`, which
 //! needs a nightly compiler.
 //!
 //! What a driver finds is written to `fuzz/failures`; once mended, it goes to `fuzz/corpus/<target>` and stays a test.

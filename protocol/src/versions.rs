@@ -185,6 +185,21 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_lists_what_is_served() {
+        let documentation = include_str!("../../docs/protocol.md");
+        for &key in ApiKey::ALL {
+            let VersionRange { min, max } = key.versions();
+            let listed = documentation.lines().any(|line| {
+                let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+                cells
+                    .windows(2)
+                    .any(|pair| pair[0].split(' ').next() == Some(key.name()) && pair[1] == format!("{min}-{max}"))
+            });
+            assert!(listed, "{key} {min}-{max}");
+        }
+    }
+
+    #[test]
     fn old_produce_versions_are_advertised_but_not_served() {
         assert_eq!(supported(0), Some(VersionRange { min: 3, max: 13 }));
         assert_eq!(ApiKey::Produce.advertised(), VersionRange { min: 0, max: 13 });
