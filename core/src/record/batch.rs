@@ -50,6 +50,11 @@ impl Batch {
         Ok(Self { header: view.header, bytes: bytes.slice(..view.bytes.len()) })
     }
 
+    /// A batch whose header was parsed before.
+    pub(super) fn from_parts(header: BatchHeader, bytes: Bytes) -> Self {
+        Self { header, bytes }
+    }
+
     /// Its header.
     pub fn header(&self) -> &BatchHeader {
         &self.header

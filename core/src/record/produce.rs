@@ -79,6 +79,12 @@ pub struct ProducedBatch {
     pub bytes: Bytes,
 }
 
+impl From<ProducedBatch> for Batch {
+    fn from(produced: ProducedBatch) -> Self {
+        Self::from_parts(produced.header, produced.bytes)
+    }
+}
+
 /// A record that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordFault {
