@@ -285,6 +285,11 @@ impl Storage {
         }
     }
 
+    /// The data directory.
+    pub fn dir(&self) -> &Path {
+        &self.options.dir
+    }
+
     /// The pool for work that waits for the disk; readers warm their ranges on it.
     pub fn pool(&self) -> &Pool {
         &self.pool
