@@ -1,0 +1,128 @@
+//! DescribeConfigs: every known setting of a topic or of this broker, its value, and where that comes from.
+
+use taffrail_core::config::{BrokerLayers, Described, Source, describe_broker, describe_topic};
+use taffrail_core::control::ControlError;
+use taffrail_core::errors::ErrorCode;
+use taffrail_core::event::ConfigResource;
+use taffrail_core::topic_name;
+use taffrail_protocol::message::describe_configs_request::DescribeConfigsResource;
+use taffrail_protocol::message::describe_configs_response::{
+    DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
+};
+use taffrail_protocol::message::{DescribeConfigsRequest, DescribeConfigsResponse};
+
+use super::wire;
+use crate::broker::Broker;
+use crate::client_info::ClientInfo;
+
+/// Kafka's kinds of resources (`ConfigResource.Type`).
+pub(super) mod kind {
+    pub(crate) const TOPIC: i8 = 2;
+    pub(crate) const BROKER: i8 = 4;
+    pub(crate) const BROKER_LOGGER: i8 = 8;
+    pub(crate) const CLIENT_METRICS: i8 = 16;
+    pub(crate) const GROUP: i8 = 32;
+    pub(crate) const ALL: [i8; 5] = [TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP];
+}
+
+pub(crate) async fn handle(
+    broker: &Broker,
+    _client: &ClientInfo,
+    request: DescribeConfigsRequest,
+    _version: i16,
+) -> DescribeConfigsResponse {
+    let unknown = request.resources.iter().find(|resource| !kind::ALL.contains(&resource.resource_type));
+    // Kafka refuses the whole request for one resource of a kind that it does not know.
+    let refusal = unknown.map(|resource| {
+        let text = format!("Unexpected resource type UNKNOWN for resource {}", &*resource.resource_name);
+        ControlError::new(ErrorCode::InvalidRequest, text)
+    });
+    let describe = |resource: &DescribeConfigsResource| {
+        let described = match &refusal {
+            Some(error) => Err(error.clone()),
+            None => describe(broker, resource),
+        };
+        let (code, message) = wire::outcome(&described);
+        let asked = resource.configuration_keys.as_deref().unwrap_or_default();
+        let wanted = |it: &Described| asked.is_empty() || asked.iter().any(|name| **name == *it.setting.name);
+        let configs = described.unwrap_or_default().into_iter().filter(wanted).map(|it| entry(it, &request));
+        DescribeConfigsResult::default()
+            .with_error_code(code)
+            .with_error_message(message)
+            .with_resource_type(resource.resource_type)
+            .with_resource_name(resource.resource_name.clone())
+            .with_configs(configs.collect())
+    };
+    DescribeConfigsResponse::default().with_results(request.resources.iter().map(describe).collect())
+}
+
+fn describe(broker: &Broker, resource: &DescribeConfigsResource) -> Result<Vec<Described>, ControlError> {
+    let name = &*resource.resource_name;
+    let layers = broker.layers.load();
+    match resource.resource_type {
+        kind::TOPIC => {
+            topic_name::validate(name)
+                .map_err(|error| ControlError::new(ErrorCode::InvalidTopicException, error.to_string()))?;
+            let image = broker.metadata.image();
+            let topic = image.topic(name).ok_or_else(|| ControlError::bare(ErrorCode::UnknownTopicOrPartition))?;
+            let own = image.overrides(&ConfigResource::topic(std::sync::Arc::clone(&topic.name)));
+            Ok(describe_topic(own.map_or(&Default::default(), |own| &**own), &layers).collect())
+        }
+        kind::BROKER if name.is_empty() => {
+            let defaults = BrokerLayers { dynamic_default: layers.dynamic_default.clone(), ..BrokerLayers::default() };
+            let set = |it: &Described| defaults.dynamic_default.contains_key(it.setting.name);
+            let mut described: Vec<Described> = describe_broker(&defaults).filter(set).collect();
+            for it in &mut described {
+                it.synonyms.retain(|synonym| synonym.source == Source::DynamicDefault);
+            }
+            Ok(described)
+        }
+        kind::BROKER => {
+            check_broker_id(broker, name, "expected {} or empty string, but received")?;
+            Ok(describe_broker(&layers).collect())
+        }
+        kind::BROKER_LOGGER if name.is_empty() => {
+            Err(ControlError::new(ErrorCode::InvalidRequest, "Broker id must not be empty"))
+        }
+        kind::BROKER_LOGGER => {
+            check_broker_id(broker, name, "expected {} but received")?;
+            Ok(Vec::new())
+        }
+        // Metrics of clients and new groups have no settings, because they are not there.
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// `text` has `{}` where our id belongs.
+fn check_broker_id(broker: &Broker, name: &str, text: &str) -> Result<(), ControlError> {
+    let id: i32 = name.parse().map_err(|_| {
+        ControlError::new(ErrorCode::InvalidRequest, format!("Broker id must be an integer, but it is: {name}"))
+    })?;
+    if id == broker.id.0 {
+        return Ok(());
+    }
+    let expected = text.replace("{}", &broker.id.to_string());
+    Err(ControlError::new(ErrorCode::InvalidRequest, format!("Unexpected broker id, {expected} {name}")))
+}
+
+fn entry(described: Described, request: &DescribeConfigsRequest) -> DescribeConfigsResourceResult {
+    let Described { setting, value, source, synonyms } = described;
+    let synonym = |synonym: &taffrail_core::config::SynonymValue| {
+        DescribeConfigsSynonym::default()
+            .with_name(wire::text(synonym.name))
+            .with_value(synonym.value.as_deref().map(wire::text))
+            .with_source(synonym.source as i8)
+    };
+    let synonyms = if request.include_synonyms { synonyms.iter().map(synonym).collect() } else { Vec::new() };
+    let documentation = request.include_documentation.then(|| wire::text(setting.doc));
+    let read_only = setting.scope == taffrail_core::config::Scope::Broker && setting.read_only();
+    DescribeConfigsResourceResult::default()
+        .with_name(wire::text(setting.name))
+        .with_value(value.as_deref().map(wire::text))
+        .with_read_only(read_only)
+        .with_config_source(source as i8)
+        .with_is_sensitive(setting.sensitive())
+        .with_synonyms(synonyms)
+        .with_config_type(setting.kind as i8)
+        .with_documentation(documentation)
+}

@@ -1,0 +1,159 @@
+//! From the frame of a request to the frame of its answer.
+//!
+//! One file for each request. A handler takes the decoded request and gives the response; decoding, encoding, counting and
+//! the order of answers are done here and in the listener. Produce and Fetch have ways of their own, because the bytes are
+//! there.
+
+mod alter_configs;
+mod api_versions;
+mod create_partitions;
+mod create_topics;
+mod delete_records;
+mod delete_topics;
+mod describe_cluster;
+mod describe_configs;
+mod describe_log_dirs;
+mod describe_topic_partitions;
+mod fetch;
+mod incremental_alter_configs;
+mod init_producer_id;
+mod list_offsets;
+mod metadata;
+mod offset_for_leader_epoch;
+mod produce;
+mod sasl_handshake;
+pub(crate) mod wire;
+
+pub(crate) use init_producer_id::ProducerIds;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use taffrail_protocol::header::{self, HeaderError};
+use taffrail_protocol::message::{Request, Response};
+use taffrail_protocol::versions::ApiKey;
+use taffrail_protocol::{request, response};
+use taffrail_runtime::time;
+
+use crate::broker::Broker;
+use crate::client_info::{ClientInfo, Connection};
+use crate::listener::service::{CloseReason, Frame, Pace, Reply, Service, Started};
+
+/// A guess at the size of an ordinary answer.
+const ANSWER_BYTES: usize = 256;
+
+/// The requests of one listener.
+pub(crate) struct KafkaService {
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) listener: Arc<str>,
+}
+
+/// A request on its way through a handler.
+pub(crate) struct Call {
+    pub(crate) broker: Arc<Broker>,
+    pub(crate) client: Rc<ClientInfo>,
+    pub(crate) key: ApiKey,
+    pub(crate) version: i16,
+    pub(crate) correlation_id: i32,
+    pub(crate) body: Bytes,
+    pub(crate) started: time::Instant,
+}
+
+impl Service for KafkaService {
+    type Connection = Connection;
+
+    fn connected(&self, peer: std::net::SocketAddr) -> Connection {
+        Connection::new(peer, &self.listener)
+    }
+
+    fn start(&self, connection: &Connection, frame: Bytes) -> Started {
+        let mut body = frame;
+        let header = match header::parse(&mut body) {
+            Ok(header) => header,
+            Err(HeaderError::UnsupportedVersion { key: ApiKey::ApiVersions, correlation_id, .. }) => {
+                return Started::Done(api_versions::unsupported(correlation_id));
+            }
+            Err(error) => return Started::Done(Reply::Close(CloseReason::BadRequest(error.to_string()))),
+        };
+        dispatch(Call {
+            broker: Arc::clone(&self.broker),
+            client: connection.client(header.client_id.as_deref().unwrap_or_default()),
+            key: header.key,
+            version: header.version,
+            correlation_id: header.correlation_id,
+            body,
+            started: time::monotonic(),
+        })
+    }
+}
+
+/// Whose turn it is for each key.
+fn dispatch(call: Call) -> Started {
+    match call.key {
+        ApiKey::Produce => produce::start(call),
+        ApiKey::Fetch => fetch::start(call),
+        ApiKey::ListOffsets => call.answer(Pace::Alone, list_offsets::handle),
+        ApiKey::Metadata => call.answer(Pace::Alone, metadata::handle),
+        ApiKey::SaslHandshake => call.answer(Pace::Alone, sasl_handshake::handle),
+        ApiKey::ApiVersions => call.answer(Pace::Alone, api_versions::handle),
+        ApiKey::CreateTopics => call.answer(Pace::Alone, create_topics::handle),
+        ApiKey::DeleteTopics => call.answer(Pace::Alone, delete_topics::handle),
+        ApiKey::DeleteRecords => call.answer(Pace::Alone, delete_records::handle),
+        ApiKey::InitProducerId => call.answer(Pace::Alone, init_producer_id::handle),
+        ApiKey::OffsetForLeaderEpoch => call.answer(Pace::Alone, offset_for_leader_epoch::handle),
+        ApiKey::DescribeConfigs => call.answer(Pace::Alone, describe_configs::handle),
+        ApiKey::AlterConfigs => call.answer(Pace::Alone, alter_configs::handle),
+        ApiKey::DescribeLogDirs => call.answer(Pace::Alone, describe_log_dirs::handle),
+        ApiKey::CreatePartitions => call.answer(Pace::Alone, create_partitions::handle),
+        ApiKey::IncrementalAlterConfigs => call.answer(Pace::Alone, incremental_alter_configs::handle),
+        ApiKey::DescribeCluster => call.answer(Pace::Alone, describe_cluster::handle),
+        ApiKey::DescribeTopicPartitions => call.answer(Pace::Alone, describe_topic_partitions::handle),
+        // The group requests.
+        _ => Started::Done(Reply::Close(CloseReason::BadRequest(format!("{} is not served yet", call.key)))),
+    }
+}
+
+impl Call {
+    /// Decodes the request and has `handler` answer it.
+    fn answer<R, H>(mut self, pace: Pace, handler: H) -> Started
+    where
+        R: Request + 'static,
+        H: AsyncFn(&Broker, &ClientInfo, R, i16) -> R::Response + 'static,
+    {
+        let request = match request::decode::<R>(self.version, std::mem::take(&mut self.body)) {
+            Ok(request) => request,
+            Err(error) => return Started::Done(self.undecodable(&error)),
+        };
+        let work = async move {
+            let response = handler(&self.broker, &self.client, request, self.version).await;
+            self.reply(&response)
+        };
+        Started::Running(Box::pin(work), pace)
+    }
+
+    /// What a client gets whose request cannot be decoded: nothing more, as from Kafka.
+    pub(crate) fn undecodable(&self, error: &request::DecodeError) -> Reply {
+        self.broker.metrics.requests.finished(self.key, self.started);
+        Reply::Close(CloseReason::BadRequest(error.to_string()))
+    }
+
+    fn reply<R: Response>(&self, message: &R) -> Reply {
+        let mut out = BytesMut::with_capacity(ANSWER_BYTES);
+        let encoded = response::encode(self.version, self.correlation_id, message, &mut out);
+        self.encoded(encoded.map(|()| Frame::from(out.freeze())))
+    }
+
+    /// The reply for an encoded response; counts the request.
+    pub(crate) fn encoded(&self, encoded: Result<Frame, request::EncodeError>) -> Reply {
+        self.broker.metrics.requests.finished(self.key, self.started);
+        match encoded {
+            Ok(frame) => Reply::Frame(frame),
+            // A mistake of ours; the client would wait for ever if its connection stayed.
+            Err(error) => {
+                tracing::error!(%error, "a response could not be encoded");
+                Reply::Close(CloseReason::BadRequest(error.to_string()))
+            }
+        }
+    }
+}

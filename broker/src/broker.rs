@@ -1,0 +1,173 @@
+//! One broker: what all its handlers share.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use taffrail_core::config::{BrokerConfig, BrokerLayers, ConfigError, Overrides};
+use taffrail_core::control::{Command, ControlError, Reply};
+use taffrail_core::errors::ErrorCode;
+use taffrail_core::event::{MetadataEvent, ResourceKind};
+use taffrail_core::ids::BrokerId;
+use taffrail_core::image::MetadataImage;
+use taffrail_runtime::blocking::Pool;
+use taffrail_runtime::net::TcpListener;
+use taffrail_runtime::shard::Shards;
+use taffrail_runtime::shutdown::Shutdown;
+use taffrail_runtime::time;
+use taffrail_storage::Storage;
+
+use crate::api::{KafkaService, ProducerIds};
+use crate::fetch::cache::SessionCache;
+use crate::listener::{Budget, Listener, ListenerLimits};
+use crate::metadata::MetadataCache;
+use crate::metrics::Metrics;
+use crate::replica::ReplicaManager;
+
+/// Memory for copies of small ranges of records, over all answers that are not sent yet.
+const RESPONSE_COPIES_MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// The way to the active controller.
+pub trait Controller: Send + Sync {
+    /// Has the active controller carry out `command`. The answer comes when its events are committed, with the offset of
+    /// the last of them in the metadata log.
+    fn propose(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Committed, ControlError>> + Send + '_>>;
+}
+
+/// What the controller answered.
+#[derive(Debug)]
+pub struct Committed {
+    /// Its answer.
+    pub reply: Reply,
+    /// Offset in the metadata log from which on the effect is visible.
+    pub offset: i64,
+}
+
+/// What a broker is made of.
+pub struct BrokerParts {
+    /// Its number.
+    pub id: BrokerId,
+    /// Settings that the process was started with, under Kafka's broker names.
+    pub static_config: Overrides,
+    /// Its partitions' files.
+    pub storage: Arc<Storage>,
+    /// Its way to the controller.
+    pub controller: Arc<dyn Controller>,
+}
+
+/// The context of all handlers. Shared by all shards.
+pub struct Broker {
+    /// Number of this broker.
+    pub id: BrokerId,
+    /// The metadata that it acts on.
+    pub metadata: MetadataCache,
+    /// Its counters.
+    pub metrics: Metrics,
+    pub(crate) replicas: ReplicaManager,
+    pub(crate) controller: Arc<dyn Controller>,
+    pub(crate) config: ArcSwap<BrokerConfig>,
+    pub(crate) layers: ArcSwap<BrokerLayers>,
+    static_config: Overrides,
+    pub(crate) sessions: Mutex<SessionCache>,
+    pub(crate) producer_ids: ProducerIds,
+    /// Copies of records that wait to be sent count here; without room, records are sent from their files.
+    pub(crate) response_memory: Budget,
+}
+
+impl Broker {
+    /// A broker that knows no metadata yet.
+    ///
+    /// # Errors
+    /// When a setting that it was started with is out of range.
+    pub fn new(parts: BrokerParts) -> Result<Arc<Self>, ConfigError> {
+        let layers = BrokerLayers { static_broker: parts.static_config.clone(), ..BrokerLayers::default() };
+        let config = BrokerConfig::resolve(&layers)?;
+        let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
+        let metrics = Metrics::new();
+        Ok(Arc::new(Self {
+            id: parts.id,
+            metadata: MetadataCache::default(),
+            replicas: ReplicaManager::new(parts.id, parts.storage, &metrics),
+            metrics,
+            controller: parts.controller,
+            config: ArcSwap::from_pointee(config),
+            layers: ArcSwap::from_pointee(layers),
+            static_config: parts.static_config,
+            sessions: Mutex::new(SessionCache::new(slots)),
+            producer_ids: ProducerIds::default(),
+            response_memory: Budget::new(RESPONSE_COPIES_MAX_BYTES, Duration::ZERO),
+        }))
+    }
+
+    /// Makes this broker act on `image`, which `events` made from the one before; `None` = from a snapshot, so anything may
+    /// have changed. The image is published when the replicas have followed it. Calls must not overlap.
+    pub async fn follow(&self, image: Arc<MetadataImage>, events: Option<&[MetadataEvent]>) {
+        let of_broker = |event: &MetadataEvent| matches!(event, MetadataEvent::ConfigChanged { resource, .. } if resource.kind == ResourceKind::Broker);
+        let config_changed = events.is_none_or(|events| events.iter().any(of_broker));
+        if config_changed {
+            self.reconfigure(&image);
+        }
+        let layers = self.layers.load_full();
+        self.replicas.follow(&image, events.filter(|_| !config_changed), &layers).await;
+        self.metadata.publish(image);
+    }
+
+    fn reconfigure(&self, image: &MetadataImage) {
+        let layers = image.broker_layers(Some(self.id), &self.static_config);
+        match BrokerConfig::resolve(&layers) {
+            Ok(config) => {
+                self.config.store(Arc::new(config));
+                self.layers.store(Arc::new(layers));
+            }
+            // The controller checks before it commits; an older release may have let it through.
+            Err(error) => tracing::error!(%error, "broker settings in the metadata are ignored"),
+        }
+    }
+
+    /// Has the controller carry out `command`, and waits until its effect is visible here, at most until `deadline`.
+    ///
+    /// # Errors
+    /// The controller's refusal of the whole command, or REQUEST_TIMED_OUT.
+    pub(crate) async fn propose(&self, command: Command, deadline: time::Instant) -> Result<Reply, ControlError> {
+        let timed_out = |_| ControlError::plain(ErrorCode::RequestTimedOut);
+        let committed = time::timeout_at(deadline, self.controller.propose(command)).await.map_err(timed_out)??;
+        if self.metadata.wait_for(committed.offset, deadline).await {
+            Ok(committed.reply)
+        } else {
+            Err(ControlError::plain(ErrorCode::RequestTimedOut))
+        }
+    }
+
+    /// Threads for work that waits for the disk.
+    pub(crate) fn disk_pool(&self) -> &Pool {
+        self.replicas.storage().pool()
+    }
+
+    /// Epoch of this broker's registration; -1 before it has one.
+    pub(crate) fn registration_epoch(&self) -> i64 {
+        self.metadata.image().broker(self.id).map_or(-1, |broker| broker.epoch)
+    }
+
+    /// Serves clients on `socket` until `shutdown` is triggered, and until what they are owed then has been sent. `name` is
+    /// the listener's name in the registration, so that answers name addresses that its clients can reach.
+    pub async fn serve(self: Arc<Self>, name: Arc<str>, socket: TcpListener, shards: Arc<Shards>, shutdown: Shutdown) {
+        let limits = Arc::new(ListenerLimits::of(&self.config.load()));
+        let connections = self.metrics.connections(&name);
+        let service = Arc::new(KafkaService { broker: self, listener: Arc::clone(&name) });
+        Listener { name, service, limits, shards, shutdown, connections }.run(socket).await;
+    }
+}
+
+/// The refusal in an answer that is not the one that was asked for.
+pub(crate) fn refusal(reply: Result<Reply, ControlError>) -> ControlError {
+    match reply {
+        Err(error) => error,
+        Ok(reply) => {
+            tracing::error!(?reply, "the controller gave an answer to another command");
+            ControlError::plain(ErrorCode::UnknownServerError)
+        }
+    }
+}

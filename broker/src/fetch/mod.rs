@@ -1,0 +1,6 @@
+//! Fetch: sessions, reading, waiting.
+
+pub(crate) mod cache;
+pub(crate) mod read;
+pub(crate) mod session;
+pub(crate) mod wait;

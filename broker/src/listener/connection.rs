@@ -1,0 +1,266 @@
+//! One connection: reads requests, starts them in order, and sends their answers in order.
+//!
+//! Reader and writer are two halves of one task. The reader parses every complete request that has arrived before it
+//! lets the writer run, so that answers to pipelined requests leave in one system call.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use futures::future::{Either, join, select};
+use taffrail_runtime::net::TcpStream;
+use taffrail_runtime::shutdown::Shutdown;
+use taffrail_runtime::{task, time};
+
+use super::limits::{ListenerLimits, REQUESTS_IN_FLIGHT_MAX};
+use super::memory::{Budget, Share};
+use super::outbox::Outbox;
+use super::service::{CloseReason, Pace, Service, Started};
+use super::writer;
+
+/// Room for the first read of a request; also what an idle connection may keep.
+const READ_BYTES: usize = 16 * 1024;
+/// The buffer of an unfinished request grows by this factor, so that a client holds what it sent and not what it announced.
+const GROWTH: usize = 4;
+/// Bytes of the length in front of a request.
+const LENGTH_BYTES: usize = 4;
+/// A buffer that is larger than [`READ_BYTES`] is given back when nothing came for this long.
+const LARGE_BUFFER_KEPT: Duration = Duration::from_secs(1);
+
+/// What a connection needs beside its socket.
+pub(crate) struct Context<S> {
+    pub(crate) service: std::sync::Arc<S>,
+    pub(crate) limits: std::sync::Arc<ListenerLimits>,
+    pub(crate) budget: Budget,
+    pub(crate) shutdown: Shutdown,
+}
+
+/// Serves a connection until it ends; tells why it did.
+pub(crate) async fn serve<S: Service>(stream: TcpStream, context: Context<S>) -> CloseReason {
+    let peer = match stream.peer_addr() {
+        Ok(peer) => peer,
+        Err(error) => return CloseReason::Broken(error.to_string()),
+    };
+    let connection = context.service.connected(peer);
+    let outbox = Rc::new(Outbox::default());
+    let mut reader = Reader {
+        stream: &stream,
+        context: &context,
+        connection,
+        outbox: Rc::clone(&outbox),
+        buffer: BytesMut::new(),
+        share: context.budget.empty_share(),
+        last_active: Cell::new(time::monotonic()),
+    };
+    let reading = async {
+        let reason = reader.run().await;
+        outbox.end(reason);
+        outbox.drop_waiting();
+    };
+    // `join` polls the reader first: see `Signal::raise_quietly`.
+    let work = join(reading, writer::run(&stream, &outbox, context.limits.idle_max));
+    let too_late = async {
+        context.shutdown.triggered().await;
+        time::sleep(context.limits.drain_max).await;
+    };
+    select(pin!(work), pin!(too_late)).await;
+    outbox.reason().unwrap_or(CloseReason::Stopping)
+}
+
+struct Reader<'a, S: Service> {
+    stream: &'a TcpStream,
+    context: &'a Context<S>,
+    connection: S::Connection,
+    outbox: Rc<Outbox>,
+    buffer: BytesMut,
+    /// Pays for the unfinished request in `buffer`.
+    share: Share,
+    last_active: Cell<time::Instant>,
+}
+
+impl<S: Service> Reader<'_, S> {
+    /// Reads and starts requests until there is a reason to stop.
+    async fn run(&mut self) -> CloseReason {
+        let shutdown = self.context.shutdown.clone();
+        let mut stop = pin!(async move { shutdown.triggered().await });
+        loop {
+            let handled = match self.start_complete_requests().await {
+                Ok(count) => count,
+                Err(reason) => return reason,
+            };
+            if let Err(reason) = self.make_room().await {
+                return reason;
+            }
+            match self.stream.try_read_buf(&mut self.buffer) {
+                Ok(0) => return self.closed_by_client(),
+                Ok(_) => {
+                    self.last_active.set(time::monotonic());
+                    if handled > 0 {
+                        // The writer and other connections get their turn, however fast this client sends.
+                        task::yield_now().await;
+                    }
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return broken(&error),
+            }
+            let is_large = self.buffer.capacity() > 2 * READ_BYTES && self.buffer.is_empty();
+            let limit = is_large.then_some(LARGE_BUFFER_KEPT);
+            match self.wait_for_bytes(limit, stop.as_mut()).await {
+                Ok(true) => {}
+                Ok(false) => self.buffer = BytesMut::new(),
+                Err(reason) => return reason,
+            }
+        }
+    }
+
+    /// Starts every request that has arrived in full; tells how many there were.
+    async fn start_complete_requests(&mut self) -> Result<usize, CloseReason> {
+        let mut handled = 0;
+        while let Some(frame) = self.next_frame()? {
+            let mut share = std::mem::replace(&mut self.share, self.context.budget.empty_share());
+            self.context.budget.grow(&mut share, frame.len()).await.map_err(CloseReason::NoMemory)?;
+            self.start(frame, share).await;
+            handled += 1;
+            while self.outbox.len() >= REQUESTS_IN_FLIGHT_MAX && !self.outbox.has_ended() {
+                self.outbox.wait_freed().await;
+            }
+            if self.outbox.has_ended() {
+                return Err(CloseReason::Stopping);
+            }
+        }
+        Ok(handled)
+    }
+
+    /// Length of the request at the front of the buffer, once its prefix is there.
+    fn announced(&self) -> Result<Option<usize>, CloseReason> {
+        let Some(prefix) = self.buffer.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+        let length = i32::from_be_bytes(*prefix);
+        let max_bytes = self.context.limits.request_max_bytes;
+        match usize::try_from(length) {
+            Ok(bytes) if bytes > 0 && bytes <= max_bytes => Ok(Some(bytes)),
+            _ => Err(CloseReason::FrameSize(length, max_bytes)),
+        }
+    }
+
+    fn next_frame(&mut self) -> Result<Option<Bytes>, CloseReason> {
+        let Some(length) = self.announced()? else { return Ok(None) };
+        if self.buffer.len() < LENGTH_BYTES + length {
+            return Ok(None);
+        }
+        self.buffer.advance(LENGTH_BYTES);
+        Ok(Some(self.buffer.split_to(length).freeze()))
+    }
+
+    /// Makes room for the next read, and pays for it where it is much.
+    async fn make_room(&mut self) -> Result<(), CloseReason> {
+        let held = self.buffer.len();
+        let missing = self.announced()?.map_or(READ_BYTES, |length| LENGTH_BYTES + length - held);
+        let room = missing.min((held * (GROWTH - 1)).max(READ_BYTES));
+        if held + room > READ_BYTES {
+            self.context.budget.grow(&mut self.share, held + room).await.map_err(CloseReason::NoMemory)?;
+        }
+        // Without spare capacity a read looks like the end of the stream.
+        self.buffer.reserve(room.max(READ_BYTES / 2));
+        Ok(())
+    }
+
+    /// Starts a request. Those that can be answered at once are; others go on by themselves if their kind allows it.
+    async fn start(&self, frame: Bytes, share: Share) {
+        let place = self.outbox.open();
+        let (mut work, pace) = match self.context.service.start(&self.connection, frame) {
+            Started::Done(reply) => return self.outbox.fill(place, reply, true),
+            Started::Running(work, pace) => (work, pace),
+        };
+        if pace == Pace::Alone {
+            let reply = work.await;
+            return self.outbox.fill(place, reply, true);
+        }
+        if let Poll::Ready(reply) = futures::poll!(work.as_mut()) {
+            return self.outbox.fill(place, reply, true);
+        }
+        let outbox = Rc::clone(&self.outbox);
+        let task = task::spawn_local(async move {
+            let reply = work.await;
+            drop(share);
+            outbox.fill(place, reply, false);
+        });
+        if pace == Pace::Waiting {
+            self.outbox.droppable(place, task);
+        }
+    }
+
+    /// Waits for bytes, for `limit` if there is one; tells whether some came.
+    async fn wait_for_bytes<F>(&self, limit: Option<Duration>, stop: std::pin::Pin<&mut F>) -> Result<bool, CloseReason>
+    where
+        F: Future<Output = ()>,
+    {
+        let mut readable = pin!(self.wait_readable());
+        let wait = select(readable.as_mut(), stop);
+        let waited = match limit {
+            None => wait.await,
+            Some(limit) => match time::timeout(limit, wait).await {
+                Ok(waited) => waited,
+                Err(time::Elapsed) => return Ok(false),
+            },
+        };
+        match waited {
+            Either::Left((result, _)) => result.map(|()| true),
+            Either::Right(_) => Err(CloseReason::Stopping),
+        }
+    }
+
+    /// Waits for bytes; ends by error when there is a reason to wait no more.
+    async fn wait_readable(&self) -> Result<(), CloseReason> {
+        let idle_max = self.context.limits.idle_max;
+        let mut readable = pin!(self.stream.readable());
+        let mut ended = pin!(async {
+            while !self.outbox.has_ended() {
+                self.outbox.wait_freed().await;
+            }
+        });
+        loop {
+            let silence = time::sleep_until(self.last_active.get() + idle_max);
+            let bytes_or_end = select(readable.as_mut(), ended.as_mut());
+            match select(bytes_or_end, pin!(silence)).await {
+                Either::Left((Either::Left((Ok(()), _)), _)) => return Ok(()),
+                Either::Left((Either::Left((Err(error), _)), _)) => return Err(broken(&error)),
+                Either::Left((Either::Right(_), _)) => return Err(CloseReason::Stopping),
+                // A connection that waits for an answer is not idle: that is our silence, not the client's.
+                Either::Right(_) if self.outbox.len() > 0 => self.last_active.set(time::monotonic()),
+                Either::Right(_) => return Err(CloseReason::Idle),
+            }
+        }
+    }
+
+    fn closed_by_client(&self) -> CloseReason {
+        if self.buffer.is_empty() {
+            return CloseReason::ClientClosed;
+        }
+        let announced = self.announced().ok().flatten().map_or(LENGTH_BYTES, |length| LENGTH_BYTES + length);
+        CloseReason::ClientClosedInFrame { received: self.buffer.len(), announced }
+    }
+}
+
+/// The connection failed.
+pub(super) fn broken(error: &io::Error) -> CloseReason {
+    match error.kind() {
+        // How many clients leave: with a response on its way to them.
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => CloseReason::ClientClosed,
+        _ => CloseReason::Broken(error.to_string()),
+    }
+}
+
+/// Runs `work` for at most `limit`, without a timer when it is done at the first try.
+pub(super) async fn within<F: Future>(limit: Duration, work: F) -> Result<F::Output, time::Elapsed> {
+    let mut work = pin!(work);
+    match futures::poll!(work.as_mut()) {
+        Poll::Ready(output) => Ok(output),
+        Poll::Pending => time::timeout(limit, work).await,
+    }
+}

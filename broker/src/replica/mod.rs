@@ -1,0 +1,365 @@
+//! Replicas of partitions that this broker keeps.
+//!
+//! The manager follows the metadata: what an image says about topics is made true here before the image is published, so
+//! a leader that clients are shown has its log open.
+
+mod partition;
+mod topic;
+pub(crate) mod waiters;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use futures::StreamExt;
+use taffrail_core::collections::HashMap;
+use taffrail_core::config::{BrokerLayers, Overrides};
+use taffrail_core::errors::ErrorCode;
+use taffrail_core::event::{ConfigResource, MetadataEvent, PartitionState, ResourceKind};
+use taffrail_core::ids::{BrokerId, PartitionIndex, TopicId, TopicPartition};
+use taffrail_core::image::{MetadataImage, TopicImage};
+use taffrail_protocol::data::TopicRef;
+use taffrail_storage::{Log, LogOptions, Storage, StorageError};
+
+use crate::metrics::{Metrics, TopicMetrics};
+pub(crate) use partition::{Offsets, Partition, Refused, read_refusal};
+pub(crate) use topic::{Topic, TopicSettings};
+
+/// Partitions that are opened at the same time when many come at once.
+const OPENING_MAX: usize = 32;
+
+/// The replicas of this broker. Reading the set costs an atomic load; changing it copies the table of topics.
+pub(crate) struct ReplicaManager {
+    own_id: BrokerId,
+    storage: Arc<Storage>,
+    topic_metrics: TopicMetrics,
+    gauges: Gauges,
+    hosted: ArcSwap<Hosted>,
+}
+
+struct Gauges {
+    leaders: prometheus::IntGauge,
+    partitions: prometheus::IntGauge,
+    offline: prometheus::IntGauge,
+    under_replicated: prometheus::IntGauge,
+    under_min: prometheus::IntGauge,
+    at_min: prometheus::IntGauge,
+}
+
+/// The topics of which this broker keeps a partition.
+#[derive(Clone, Default)]
+pub(crate) struct Hosted {
+    by_name: HashMap<Arc<str>, Arc<HostedTopic>>,
+    by_id: HashMap<TopicId, Arc<HostedTopic>>,
+}
+
+/// One of these topics.
+#[derive(Clone)]
+struct HostedTopic {
+    topic: Arc<Topic>,
+    overrides: Arc<Overrides>,
+    partitions: Vec<Replica>,
+}
+
+/// What is here of a partition.
+#[derive(Clone)]
+enum Replica {
+    /// Other brokers keep it.
+    Elsewhere,
+    /// It is served.
+    Served(Arc<Partition>),
+    /// Its log could not be opened.
+    Failed,
+}
+
+impl Hosted {
+    fn topic(&self, topic: &TopicRef) -> Option<&Arc<HostedTopic>> {
+        match topic {
+            TopicRef::Name(name) => self.by_name.get(&**name),
+            TopicRef::Id(id) => self.by_id.get(id),
+        }
+    }
+
+    /// A partition that is kept here.
+    ///
+    /// # Errors
+    /// What a client is told, by what `image` says about the partition.
+    pub(crate) fn partition(
+        &self,
+        topic: &TopicRef,
+        index: PartitionIndex,
+        image: &MetadataImage,
+    ) -> Result<&Arc<Partition>, Refused> {
+        let replica = usize::try_from(index)
+            .ok()
+            .and_then(|index| self.topic(topic)?.partitions.get(index))
+            .unwrap_or(&Replica::Elsewhere);
+        match replica {
+            Replica::Served(partition) => Ok(partition),
+            Replica::Failed => Err(ErrorCode::KafkaStorageError.into()),
+            Replica::Elsewhere => Err(elsewhere(topic, index, image)),
+        }
+    }
+
+    /// All partitions that are served.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = &Arc<Partition>> {
+        self.by_id.values().flat_map(|topic| &topic.partitions).filter_map(|replica| match replica {
+            Replica::Served(partition) => Some(partition),
+            _ => None,
+        })
+    }
+
+    fn insert(&mut self, topic: HostedTopic) {
+        let (topic, name, id) = (Arc::new(topic.clone()), Arc::clone(&topic.topic.name), topic.topic.id);
+        self.by_name.insert(name, Arc::clone(&topic));
+        self.by_id.insert(id, topic);
+    }
+
+    fn remove(&mut self, id: TopicId) -> Option<Arc<HostedTopic>> {
+        let topic = self.by_id.remove(&id)?;
+        // A topic of the same name may have been made meanwhile.
+        if self.by_name.get(&topic.topic.name).is_some_and(|named| named.topic.id == id) {
+            self.by_name.remove(&topic.topic.name);
+        }
+        Some(topic)
+    }
+}
+
+/// Why a partition that is not kept here is not served.
+fn elsewhere(topic: &TopicRef, index: PartitionIndex, image: &MetadataImage) -> Refused {
+    let (known, unknown) = match topic {
+        TopicRef::Name(name) => (image.topic(name), ErrorCode::UnknownTopicOrPartition),
+        TopicRef::Id(id) => (image.topic_by_id(*id), ErrorCode::UnknownTopicId),
+    };
+    let Some(known) = known else { return unknown.into() };
+    match known.partition(index) {
+        None => ErrorCode::UnknownTopicOrPartition.into(),
+        Some(state) => {
+            Refused { error: ErrorCode::NotLeaderOrFollower, leader: Some((state.leader, state.leader_epoch)) }
+        }
+    }
+}
+
+impl ReplicaManager {
+    pub(crate) fn new(own_id: BrokerId, storage: Arc<Storage>, metrics: &Metrics) -> Self {
+        let gauges = Gauges {
+            leaders: metrics.leader_count.clone(),
+            partitions: metrics.partition_count.clone(),
+            offline: metrics.offline_replica_count.clone(),
+            under_replicated: metrics.under_replicated.clone(),
+            under_min: metrics.under_min_isr.clone(),
+            at_min: metrics.at_min_isr.clone(),
+        };
+        Self { own_id, storage, topic_metrics: metrics.topics.clone(), gauges, hosted: ArcSwap::default() }
+    }
+
+    /// The replicas at this moment. Take it once for an answer.
+    pub(crate) fn hosted(&self) -> Arc<Hosted> {
+        self.hosted.load_full()
+    }
+
+    /// Where the logs are.
+    pub(crate) fn storage(&self) -> &Arc<Storage> {
+        &self.storage
+    }
+
+    /// Makes the replicas what `image` says. `events` made it from the image before; `None` = anything may have changed.
+    pub(crate) async fn follow(&self, image: &MetadataImage, events: Option<&[MetadataEvent]>, layers: &BrokerLayers) {
+        let changed = match events {
+            Some(events) => changed_topics(image, events),
+            None => {
+                let hosted = self.hosted.load();
+                image.topics().iter().map(|topic| topic.id).chain(hosted.by_id.keys().copied()).collect()
+            }
+        };
+        if changed.is_empty() && events.is_some() {
+            return;
+        }
+        let mut hosted = Hosted::clone(&self.hosted.load());
+        // First what goes, then what comes: a topic that was deleted and made again uses the same folders.
+        for id in &changed {
+            if image.topic_by_id(*id).is_none()
+                && let Some(gone) = hosted.remove(*id)
+            {
+                self.hosted.store(Arc::new(hosted.clone()));
+                self.let_go(&gone).await;
+            }
+        }
+        for id in &changed {
+            if let Some(topic) = image.topic_by_id(*id) {
+                self.follow_topic(image, topic, layers, &mut hosted).await;
+            }
+        }
+        self.hosted.store(Arc::new(hosted));
+        if events.is_none() {
+            self.set_aside_unknown().await;
+        }
+        self.count();
+    }
+
+    /// A topic is gone: so are its partitions, whoever waits for them, and its numbers.
+    async fn let_go(&self, gone: &HostedTopic) {
+        self.topic_metrics.forget(&gone.topic.name);
+        for replica in &gone.partitions {
+            let Replica::Served(partition) = replica else { continue };
+            partition.end();
+            let name = partition.topic_partition();
+            let (storage, deleted) = (Arc::clone(&self.storage), name.clone());
+            match self.storage.pool().run(move || storage.delete(&deleted)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(partition = %name, %error, "a deleted partition's log remains"),
+                Err(error) => tracing::warn!(partition = %name, %error, "a deleted partition's log remains"),
+            }
+        }
+    }
+
+    async fn follow_topic(
+        &self,
+        image: &MetadataImage,
+        topic: &TopicImage,
+        layers: &BrokerLayers,
+        hosted: &mut Hosted,
+    ) {
+        let overrides = image.overrides(&ConfigResource::topic(Arc::clone(&topic.name))).cloned().unwrap_or_default();
+        let settings = TopicSettings::resolve(&overrides, layers);
+        let mut entry = match hosted.by_id.get(&topic.id) {
+            Some(known) => HostedTopic::clone(known),
+            None if topic.replicas_of(self.own_id).next().is_none() => return,
+            None => {
+                let counters = self.topic_metrics.counters(&topic.name);
+                let shared = Topic::new(Arc::clone(&topic.name), topic.id, settings.clone(), counters);
+                HostedTopic { topic: Arc::new(shared), overrides: Arc::clone(&overrides), partitions: Vec::new() }
+            }
+        };
+        if settings.config != entry.topic.settings.load().config {
+            self.reconfigure(&entry, &settings);
+            entry.topic.settings.store(Arc::new(settings));
+        }
+        entry.overrides = overrides;
+        entry.partitions.resize(topic.partitions.len(), Replica::Elsewhere);
+        let missing: Vec<(usize, Arc<PartitionState>)> = topic
+            .replicas_of(self.own_id)
+            .map(|(index, state)| (index as usize, Arc::clone(state)))
+            .filter(|(index, _)| !matches!(entry.partitions[*index], Replica::Served(_)))
+            .collect();
+        let open = |(index, state): (usize, Arc<PartitionState>)| {
+            let topic = Arc::clone(&entry.topic);
+            async move { (index, self.open(topic, index as PartitionIndex, &state).await) }
+        };
+        let opened: Vec<(usize, Replica)> =
+            futures::stream::iter(missing).map(open).buffer_unordered(OPENING_MAX).collect().await;
+        for (index, replica) in opened {
+            entry.partitions[index] = replica;
+        }
+        for (replica, state) in entry.partitions.iter().zip(&topic.partitions) {
+            if let Replica::Served(partition) = replica {
+                partition.follow(state);
+            }
+        }
+        hosted.insert(entry);
+    }
+
+    /// Opens a partition's log, or makes a new one.
+    async fn open(&self, topic: Arc<Topic>, index: PartitionIndex, state: &Arc<PartitionState>) -> Replica {
+        let name = TopicPartition::new(Arc::clone(&topic.name), index);
+        let options = topic.settings.load().log_options();
+        let (storage, topic_id) = (Arc::clone(&self.storage), topic.id);
+        let opened = self.storage.pool().run(move || open_log(&storage, &name, topic_id, options)).await;
+        match opened.unwrap_or(Err(StorageError::Busy)) {
+            Ok(log) => {
+                let partition = Partition::new(topic, index, self.own_id, log);
+                partition.follow(state);
+                Replica::Served(Arc::new(partition))
+            }
+            Err(error) => {
+                let name = &topic.name;
+                tracing::error!(topic = %name, partition = index, %error, "a partition's log cannot be opened");
+                Replica::Failed
+            }
+        }
+    }
+
+    /// Sets aside the logs of partitions that no metadata know: their topics were deleted while this broker was away, or
+    /// they came from elsewhere. Nothing of them is deleted.
+    async fn set_aside_unknown(&self) {
+        let hosted = self.hosted();
+        let is_known = |log: &Arc<Log>| hosted.partitions().any(|partition| Arc::ptr_eq(partition.log(), log));
+        let unknown: Vec<Arc<Log>> = self.storage.logs().into_iter().filter(|log| !is_known(log)).collect();
+        for log in unknown {
+            let (storage, name) = (Arc::clone(&self.storage), log.partition().clone());
+            let aside = self.storage.pool().run(move || storage.set_aside(&name)).await;
+            if let Ok(Err(error)) = aside {
+                tracing::warn!(partition = %log.partition(), %error, "an unknown partition stays where it is");
+            }
+        }
+    }
+
+    fn reconfigure(&self, entry: &HostedTopic, settings: &TopicSettings) {
+        for replica in &entry.partitions {
+            if let Replica::Served(partition) = replica {
+                partition.log().set_options(settings.log_options());
+            }
+        }
+    }
+
+    /// Brings the gauges up to date.
+    fn count(&self) {
+        let hosted = self.hosted.load();
+        let (mut leaders, mut partitions, mut under_replicated, mut under_min, mut at_min) = (0, 0, 0, 0, 0);
+        for partition in hosted.partitions() {
+            partitions += 1;
+            if !partition.leads() {
+                continue;
+            }
+            leaders += 1;
+            let state = partition.state();
+            under_replicated += i64::from(state.isr.len() < state.replicas.len());
+            match partition.in_sync_against_minimum() {
+                std::cmp::Ordering::Less => under_min += 1,
+                std::cmp::Ordering::Equal if state.replicas.len() > 1 => at_min += 1,
+                _ => {}
+            }
+        }
+        let failed = |topic: &Arc<HostedTopic>| {
+            topic.partitions.iter().filter(|replica| matches!(replica, Replica::Failed)).count() as i64
+        };
+        let offline: i64 = hosted.by_id.values().map(failed).sum();
+        self.gauges.leaders.set(leaders);
+        self.gauges.partitions.set(partitions + offline);
+        self.gauges.offline.set(offline);
+        self.gauges.under_replicated.set(under_replicated);
+        self.gauges.under_min.set(under_min);
+        self.gauges.at_min.set(at_min);
+    }
+}
+
+/// The log of a partition, made if there is none. A folder that belongs to another life of the topic is set aside.
+fn open_log(
+    storage: &Storage,
+    name: &TopicPartition,
+    topic_id: TopicId,
+    options: LogOptions,
+) -> Result<Arc<Log>, StorageError> {
+    match storage.create(name, topic_id, options.clone()) {
+        Err(StorageError::TopicIdMismatch { .. }) => {
+            storage.set_aside(name)?;
+            storage.create(name, topic_id, options)
+        }
+        opened => opened,
+    }
+}
+
+/// The topics that these events are about.
+fn changed_topics(image: &MetadataImage, events: &[MetadataEvent]) -> BTreeSet<TopicId> {
+    let topic = |event: &MetadataEvent| match event {
+        MetadataEvent::TopicCreated { topic_id, .. }
+        | MetadataEvent::PartitionCreated { topic_id, .. }
+        | MetadataEvent::PartitionChanged { topic_id, .. }
+        | MetadataEvent::TopicDeleted { topic_id, .. } => Some(*topic_id),
+        MetadataEvent::ConfigChanged { resource, .. } if resource.kind == ResourceKind::Topic => {
+            image.topic(&resource.name).map(|topic| topic.id)
+        }
+        _ => None,
+    };
+    events.iter().filter_map(topic).collect()
+}

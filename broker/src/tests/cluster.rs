@@ -1,0 +1,275 @@
+//! What the tests need: a cluster of one broker, and a client that says what they want it to.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use taffrail_core::config::Overrides;
+use taffrail_core::control::{BrokerIdentity, Command, ControlError, Inputs, RegisterBroker, Reply, decide};
+use taffrail_core::event::{Listener, SecurityProtocol};
+use taffrail_core::ids::{BrokerId, Uuid};
+use taffrail_core::image::MetadataImage;
+use taffrail_core::record::{BatchBuilder, BatchOptions};
+use taffrail_protocol::message::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use taffrail_protocol::message::fetch_request::{FetchPartition, FetchTopic};
+use taffrail_protocol::message::fetch_response::PartitionData;
+use taffrail_protocol::message::produce_request::{PartitionProduceData, TopicProduceData};
+use taffrail_protocol::message::produce_response::PartitionProduceResponse;
+use taffrail_protocol::message::{CreateTopicsRequest, FetchRequest, ProduceRequest, Request, TopicName};
+use taffrail_protocol::{request, response};
+use taffrail_runtime::net::{TcpListener, TcpStream, connect};
+use taffrail_runtime::shard::Shards;
+use taffrail_runtime::shutdown::Shutdown;
+use taffrail_runtime::{random, time};
+use taffrail_storage::disk::real::RealDisk;
+use taffrail_storage::{Storage, StorageOptions};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Mutex;
+
+use crate::{Broker, BrokerParts, Committed, Controller};
+
+/// How long a test waits for what must happen.
+pub(super) const SOON: Duration = Duration::from_secs(10);
+/// Version in which the tests produce and fetch: the last ones that name topics.
+const PRODUCE_VERSION: i16 = 12;
+const FETCH_VERSION: i16 = 12;
+
+/// Decides like a controller, and makes the one broker follow at once.
+#[derive(Default)]
+struct LocalController {
+    image: Mutex<MetadataImage>,
+    broker: OnceLock<Weak<Broker>>,
+}
+
+impl LocalController {
+    async fn carry_out(&self, command: Command) -> Result<Committed, ControlError> {
+        let mut image = self.image.lock().await;
+        let fresh_ids: Vec<Uuid> = (0..command.ids_needed()).map(|_| random::uuid()).collect();
+        let inputs =
+            Inputs { fresh_ids: &fresh_ids, live_brokers: &[BrokerId(1)], static_config: &Overrides::default() };
+        let decision = decide(&image, &command, &inputs)?;
+        for event in &decision.events {
+            image.apply(event).unwrap();
+        }
+        let broker = self.broker.get().and_then(Weak::upgrade).unwrap();
+        broker.follow(Arc::new(image.clone()), Some(&decision.events)).await;
+        Ok(Committed { reply: decision.reply, offset: image.offset() })
+    }
+}
+
+impl Controller for LocalController {
+    fn propose(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Committed, ControlError>> + Send + '_>> {
+        Box::pin(self.carry_out(command))
+    }
+}
+
+/// A cluster of one broker.
+pub(super) struct Cluster {
+    /// Followers of the metadata hold it weakly.
+    _broker: Arc<Broker>,
+    controller: Arc<LocalController>,
+    address: String,
+    shutdown: Shutdown,
+    _dir: tempfile::TempDir,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.shutdown.trigger();
+    }
+}
+
+impl Cluster {
+    pub(super) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// A cluster whose broker has these settings.
+    pub(super) async fn start_with(settings: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = Storage::open(StorageOptions::new(dir.path()), Arc::new(RealDisk::new())).await.unwrap();
+        let controller = Arc::new(LocalController::default());
+        let static_config = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let parts = BrokerParts {
+            id: BrokerId(1),
+            static_config,
+            storage,
+            controller: Arc::clone(&controller) as Arc<dyn Controller>,
+        };
+        let broker = Broker::new(parts).unwrap();
+        controller.broker.set(Arc::downgrade(&broker)).unwrap();
+        let socket = TcpListener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let shutdown = Shutdown::new();
+        let shards = Arc::new(Shards::start(2, "broker-test").unwrap());
+        let serving = Arc::clone(&broker).serve("PLAINTEXT".into(), socket, shards, shutdown.clone());
+        drop(taffrail_runtime::task::spawn(serving));
+        let cluster = Self { _broker: broker, controller, address: address.to_string(), shutdown, _dir: dir };
+        cluster.found(address.port()).await;
+        cluster
+    }
+
+    async fn found(&self, port: u16) {
+        self.controller.carry_out(Command::CreateCluster { cluster_id: Uuid([9; 16]) }).await.unwrap();
+        let register = RegisterBroker {
+            id: BrokerId(1),
+            cluster_id: None,
+            incarnation: random::uuid(),
+            rack: None,
+            listeners: vec![Listener {
+                name: "PLAINTEXT".into(),
+                host: "127.0.0.1".into(),
+                port,
+                security: SecurityProtocol::Plaintext,
+            }],
+            log_dirs: vec![random::uuid()],
+            features: BTreeMap::new(),
+        };
+        let registered = self.controller.carry_out(Command::RegisterBroker(register)).await.unwrap();
+        let Reply::BrokerRegistered { epoch } = registered.reply else { panic!("{registered:?}") };
+        let identity = BrokerIdentity { id: BrokerId(1), epoch };
+        self.controller.carry_out(Command::UnfenceBroker(identity)).await.unwrap();
+    }
+
+    pub(super) async fn client(&self) -> Client {
+        Client { stream: connect(&self.address).await.unwrap(), correlation_id: 0 }
+    }
+}
+
+/// One connection.
+pub(super) struct Client {
+    pub(super) stream: TcpStream,
+    correlation_id: i32,
+}
+
+impl Client {
+    /// Sends a request without waiting for the answer.
+    pub(super) async fn send<R: Request>(&mut self, version: i16, message: &R) {
+        let mut out = BytesMut::new();
+        self.correlation_id += 1;
+        request::encode(version, self.correlation_id, Some("tests"), message, &mut out).unwrap();
+        self.stream.write_all(&out).await.unwrap();
+    }
+
+    /// Reads the next answer, which must be that of the request sent `behind` requests before the last one.
+    pub(super) async fn receive<R: Request>(&mut self, version: i16, behind: i32) -> R::Response {
+        let length = time::timeout(SOON, self.stream.read_i32()).await.unwrap().unwrap();
+        let mut frame = vec![0; length as usize];
+        self.stream.read_exact(&mut frame).await.unwrap();
+        let (correlation_id, response) = response::decode::<R>(version, frame.into()).unwrap();
+        assert_eq!(correlation_id, self.correlation_id - behind, "answers come in the order of requests");
+        response
+    }
+
+    pub(super) async fn call<R: Request>(&mut self, version: i16, message: &R) -> R::Response {
+        self.send(version, message).await;
+        self.receive::<R>(version, 0).await
+    }
+
+    /// Creates a topic; settings as name and value.
+    pub(super) async fn create_topic(&mut self, name: &str, partitions: i32, settings: &[(&str, &str)]) {
+        let config = |(name, value): &(&str, &str)| {
+            CreatableTopicConfig::default()
+                .with_name((*name).to_owned().into())
+                .with_value(Some((*value).to_owned().into()))
+        };
+        let topic = CreatableTopic::default()
+            .with_name(topic_name(name))
+            .with_num_partitions(partitions)
+            .with_replication_factor(1)
+            .with_configs(settings.iter().map(config).collect());
+        let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(10_000);
+        let response = self.call(7, &request).await;
+        assert_eq!(response.topics[0].error_code, 0, "{response:?}");
+    }
+
+    pub(super) async fn produce(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        records: impl Into<Bytes>,
+    ) -> PartitionProduceResponse {
+        let request = produce_request(topic, partition, -1, records);
+        let response = self.call(PRODUCE_VERSION, &request).await;
+        response.responses[0].partition_responses[0].clone()
+    }
+
+    /// Produces without an answer.
+    pub(super) async fn produce_silently(&mut self, topic: &str, partition: i32, records: impl Into<Bytes>) {
+        self.send(PRODUCE_VERSION, &produce_request(topic, partition, 0, records)).await;
+    }
+
+    /// Fetches one partition.
+    pub(super) async fn fetch(&mut self, topic: &str, partition: i32, offset: i64, wait_ms: i32) -> PartitionData {
+        let response = self.call(FETCH_VERSION, &fetch_request(&[(topic, partition, offset)], wait_ms, 1)).await;
+        assert_eq!(response.error_code, 0);
+        response.responses[0].partitions[0].clone()
+    }
+
+    pub(super) async fn send_fetch(&mut self, request: &FetchRequest) {
+        self.send(FETCH_VERSION, request).await;
+    }
+
+    pub(super) async fn receive_fetch(&mut self) -> taffrail_protocol::message::FetchResponse {
+        self.receive::<FetchRequest>(FETCH_VERSION, 0).await
+    }
+}
+
+pub(super) fn topic_name(name: &str) -> TopicName {
+    TopicName(name.to_owned().into())
+}
+
+fn produce_request(topic: &str, partition: i32, acks: i16, records: impl Into<Bytes>) -> ProduceRequest {
+    let data = PartitionProduceData::default().with_index(partition).with_records(Some(records.into()));
+    let topic = TopicProduceData::default().with_name(topic_name(topic)).with_partition_data(vec![data]);
+    ProduceRequest::default().with_acks(acks).with_timeout_ms(10_000).with_topic_data(vec![topic])
+}
+
+/// A fetch without a session.
+pub(super) fn fetch_request(partitions: &[(&str, i32, i64)], wait_ms: i32, min_bytes: i32) -> FetchRequest {
+    let topic = |(topic, partition, offset): &(&str, i32, i64)| {
+        let partition = FetchPartition::default()
+            .with_partition(*partition)
+            .with_fetch_offset(*offset)
+            .with_partition_max_bytes(1 << 20);
+        FetchTopic::default().with_topic(topic_name(topic)).with_partitions(vec![partition])
+    };
+    FetchRequest::default()
+        .with_max_wait_ms(wait_ms)
+        .with_min_bytes(min_bytes)
+        .with_max_bytes(50 << 20)
+        .with_session_epoch(-1)
+        .with_topics(partitions.iter().map(topic).collect())
+}
+
+/// A batch of records with these values.
+pub(super) fn batch(values: &[&[u8]]) -> Vec<u8> {
+    sequenced(values, BatchOptions::default())
+}
+
+pub(super) fn sequenced(values: &[&[u8]], options: BatchOptions) -> Vec<u8> {
+    let mut builder = BatchBuilder::with_capacity(options, 0);
+    for (offset, value) in (0..).zip(values) {
+        builder.append(offset, time::unix_ms(), Some(b"key"), Some(value), std::iter::empty()).unwrap();
+    }
+    builder.build().unwrap()
+}
+
+/// The values of all records in fetched batches, by offset.
+pub(super) fn values(records: &Bytes) -> Vec<(i64, Vec<u8>)> {
+    let mut values = Vec::new();
+    for batch in taffrail_core::record::split_batches(records.clone()) {
+        let batch = batch.unwrap();
+        batch.verify_crc().unwrap();
+        let mut decompressor = taffrail_core::record::Decompressor::new(Default::default());
+        let view = batch.as_ref();
+        for record in view.records(&mut decompressor).unwrap() {
+            let record = record.unwrap();
+            values.push((record.offset, record.value.unwrap_or_default().to_vec()));
+        }
+    }
+    values
+}

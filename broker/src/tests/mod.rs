@@ -1,0 +1,6 @@
+//! A whole broker over loopback: real storage, real sockets, a controller that decides in this process.
+
+mod admin;
+mod cluster;
+mod consume;
+mod produce;
