@@ -7,6 +7,7 @@ mod api;
 mod auto_topics;
 mod broker;
 mod client_info;
+mod coordinator;
 mod fetch;
 mod listener;
 mod metadata;
