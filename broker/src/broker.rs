@@ -13,6 +13,7 @@ use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::{MetadataEvent, ResourceKind};
 use taffrail_core::ids::BrokerId;
 use taffrail_core::image::MetadataImage;
+use taffrail_protocol::rpc::Committed;
 use taffrail_runtime::blocking::Pool;
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shard::Shards;
@@ -36,15 +37,6 @@ pub trait Controller: Send + Sync {
     /// Has the active controller carry out `command`. The answer comes when its events are committed, with the offset of
     /// the last of them in the metadata log.
     fn propose(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Committed, ControlError>> + Send + '_>>;
-}
-
-/// What the controller answered.
-#[derive(Debug)]
-pub struct Committed {
-    /// Its answer.
-    pub reply: Reply,
-    /// Offset in the metadata log from which on the effect is visible.
-    pub offset: i64,
 }
 
 /// What a broker is made of.
