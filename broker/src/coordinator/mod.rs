@@ -27,7 +27,7 @@ use taffrail_core::group::GroupConfig;
 use taffrail_core::ids::{LeaderEpoch, PartitionIndex, TopicId};
 use taffrail_runtime::{task, time};
 
-pub(crate) use log::{LogFuture, OffsetsLog};
+pub(crate) use log::OffsetsLog;
 pub(crate) use shard::Shard;
 
 /// What the broker's settings say about groups.

@@ -34,11 +34,15 @@ impl PartitionLog {
         (offset < before && self.flushed.load(Ordering::Acquire) < before).then_some(before)
     }
 
-    async fn wait_grown(&self) {
+    /// Waits until the partition has changed since it was found that the record at `offset` is not committed.
+    async fn wait_changed(&self, offset: Offset) {
         let waiter = Waiter::new(1);
         self.partition.waiters.enter(&waiter);
         let _leaving = Leaving { partition: &self.partition, waiter: &waiter };
-        waiter.wait().await;
+        // Looked at again: what changed before the waiter stood there did not wake it.
+        if !self.is_committed(offset) && self.partition.leads() {
+            waiter.wait().await;
+        }
     }
 }
 
@@ -77,7 +81,7 @@ impl OffsetsLog for PartitionLog {
                     self.partition.log().flush_to(before).await.map_err(|_| ErrorCode::KafkaStorageError)?;
                     self.flushed.fetch_max(before, Ordering::AcqRel);
                 } else {
-                    self.wait_grown().await;
+                    self.wait_changed(offset).await;
                 }
             }
             Ok(())

@@ -43,6 +43,8 @@ struct Inner {
     next_waiter: Waiter,
     /// Writes that are in the log and not committed yet, in its order.
     unsettled: VecDeque<(Offset, Write)>,
+    /// Topics that were deleted while the shard was loading.
+    deleted_meanwhile: BTreeSet<Arc<str>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +79,7 @@ impl Shard {
             waiting: HashMap::default(),
             next_waiter: 0,
             unsettled: VecDeque::new(),
+            deleted_meanwhile: BTreeSet::new(),
         };
         Arc::new(Self { term, log, origin, inner: Mutex::new(inner), changed: Notify::new() })
     }
@@ -134,8 +137,10 @@ impl Shard {
     /// Topics were deleted: so are their offsets.
     pub(super) fn topics_deleted(&self, topics: &BTreeSet<Arc<str>>) {
         let mut inner = self.inner.lock();
-        if inner.phase == Phase::Active {
-            self.carry_out(&mut inner, |machine| machine.on_topics_deleted(topics));
+        match inner.phase {
+            Phase::Loading => inner.deleted_meanwhile.extend(topics.iter().cloned()),
+            Phase::Active => self.carry_out(&mut inner, |machine| machine.on_topics_deleted(topics)),
+            Phase::Gone => {}
         }
     }
 
@@ -283,6 +288,8 @@ impl Shard {
                 inner.phase = Phase::Active;
                 let now = self.now();
                 self.carry_out(&mut inner, |machine| machine.loaded(now));
+                let deleted = std::mem::take(&mut inner.deleted_meanwhile);
+                self.carry_out(&mut inner, |machine| machine.on_topics_deleted(&deleted));
                 true
             }
             Err(error) => {
