@@ -1,3 +1,1 @@
-//! What the operator, the command line and the tests call on a cluster.
-
-pub mod controller;
+//! speaks as a client.

@@ -12,6 +12,7 @@ use crate::error::Reason;
 use crate::flusher::Flusher;
 use crate::handles::Handles;
 use crate::log::Log;
+use crate::maintenance::Removal;
 use crate::offset_file::OffsetFile;
 use crate::options::StorageOptions;
 use crate::reserve::Reserve;
@@ -32,8 +33,8 @@ pub(crate) struct Env {
     fence: OnceLock<Reason>,
     appended_bytes: AtomicU64,
     changed: Mutex<Vec<Weak<Log>>>,
-    /// Files and folders to remove, with how long to wait, in milliseconds.
-    removals: Mutex<Vec<(PathBuf, i64)>>,
+    /// Files and folders to remove.
+    removals: Mutex<Vec<Removal>>,
 }
 
 impl Env {
@@ -100,11 +101,11 @@ impl Env {
 
     /// Asks maintenance to remove a file or a folder after a while.
     pub(crate) fn note_removal(&self, path: PathBuf, delay_ms: i64) {
-        self.removals.lock().push((path, delay_ms));
+        self.removals.lock().push(Removal { path, delay_ms });
     }
 
     /// Takes the list of what is to be removed.
-    pub(crate) fn take_removals(&self) -> Vec<(PathBuf, i64)> {
+    pub(crate) fn take_removals(&self) -> Vec<Removal> {
         std::mem::take(&mut *self.removals.lock())
     }
 }

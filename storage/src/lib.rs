@@ -4,8 +4,6 @@
 //! directory, [`Log`] one partition in it; all calls to the disk go through [`disk::Disk`], so that the same code runs on
 //! the real disk and on one that fails on request.
 
-#![allow(dead_code, reason = "the background work that uses the rest comes with the next change")]
-
 pub mod checkpoint;
 mod clean_stop;
 mod compaction;
@@ -18,6 +16,7 @@ pub mod identity;
 pub mod index;
 mod lock;
 mod log;
+mod maintenance;
 pub mod names;
 mod offset_file;
 mod options;
@@ -32,5 +31,6 @@ mod testing;
 pub use error::{AppendError, LogError, ReadError, Reason, StorageError};
 pub use lock::LockError;
 pub use log::{Appended, FileRange, Log, LogOffsets, LogRead, TimestampedOffset};
+pub use maintenance::Maintenance;
 pub use options::{LogOptions, StorageOptions};
 pub use storage::{Storage, Usage};

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use parking_lot::Mutex;
 use taffrail_core::ids::Offset;
 
-use crate::disk::{DiskFile, FileStat};
+use crate::disk::DiskFile;
 use crate::env::Env;
 use crate::handles::{Slot, Slots};
 use crate::index::{self, OffsetEntry, TimeEntry};
@@ -331,11 +331,6 @@ impl Segment {
         for slot in &self.slots {
             slot.close();
         }
-    }
-
-    /// Length and time of change of the `.log` file.
-    pub(crate) fn stat(&self, env: &Env) -> io::Result<FileStat> {
-        env.disk.stat(&self.path(FileKind::Log))
     }
 }
 

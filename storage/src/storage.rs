@@ -11,7 +11,7 @@ use taffrail_core::ids::{Offset, TopicId, TopicPartition};
 use taffrail_runtime::blocking::Pool;
 use taffrail_runtime::time;
 
-use crate::checkpoint::{HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS};
+use crate::checkpoint::{CLEANER, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS};
 use crate::clean_stop;
 use crate::disk::{Disk, DiskLock, Space};
 use crate::env::Env;
@@ -28,6 +28,9 @@ use crate::options::{LogOptions, StorageOptions};
 /// Jobs of opening that may wait for a thread at once.
 const OPENING_JOBS_MAX: usize = 64;
 
+/// Compactions that may wait for the one thread that does them.
+const COMPACTIONS_MAX: usize = 16;
+
 /// Partitions that one job of opening takes.
 const OPENING_BATCH: usize = 64;
 
@@ -36,7 +39,10 @@ pub struct Storage {
     pub(crate) env: Arc<Env>,
     pub(crate) options: StorageOptions,
     pub(crate) high_watermarks: OffsetFile,
+    /// Up to where compacted logs are clean.
+    pub(crate) cleaned_to: OffsetFile,
     pub(crate) pool: Pool,
+    pub(crate) compaction_pool: Pool,
     logs: RwLock<BTreeMap<TopicPartition, Arc<Log>>>,
     /// Held while folders are made, renamed or removed, so that two never work on one partition at once.
     folders: Mutex<()>,
@@ -75,7 +81,7 @@ impl Storage {
             let (options, disk) = (options.clone(), Arc::clone(&disk));
             pool.run(move || Self::prepare(options, disk)).await.map_err(|_| StorageError::Busy)??
         };
-        let (env, lock, high_watermarks, inventory, marks) = first;
+        let (env, lock, high_watermarks, cleaned_to, inventory, marks) = first;
         let now_ms = time::unix_ms();
         let marks = Arc::new(marks);
         let high_watermarks = Arc::new(high_watermarks);
@@ -111,7 +117,9 @@ impl Storage {
             env,
             options,
             high_watermarks,
+            cleaned_to,
             pool,
+            compaction_pool: Pool::new("taffrail-compact", 1, COMPACTIONS_MAX),
             logs: RwLock::new(logs),
             folders: Mutex::new(()),
             is_closed: AtomicBool::new(false),
@@ -127,7 +135,7 @@ impl Storage {
     fn prepare(
         options: StorageOptions,
         disk: Arc<dyn Disk>,
-    ) -> Result<(Arc<Env>, DiskLock, OffsetFile, Inventory, clean_stop::Marks), StorageError> {
+    ) -> Result<(Arc<Env>, DiskLock, OffsetFile, OffsetFile, Inventory, clean_stop::Marks), StorageError> {
         let dir = &options.dir;
         disk.create_dir(dir).map_err(StorageError::io(format!("making {}", dir.display())))?;
         let lock = lock::lock(&*disk, dir)?;
@@ -140,13 +148,14 @@ impl Storage {
         };
         let files = (open(RECOVERY_POINTS), open(LOG_STARTS));
         let high_watermarks = open(HIGH_WATERMARKS);
+        let cleaned_to = open(CLEANER);
         let marks = clean_stop::take(&*disk, dir).map_err(StorageError::io("taking the mark of the clean stop"))?;
         let handles = Handles::new(Arc::clone(&disk), options.open_files_max);
         let flusher = Flusher::new(options.flush_threads);
         let inventory = take_inventory(&*disk, dir).map_err(StorageError::io(format!("listing {}", dir.display())))?;
         let env = Arc::new(Env::new(disk, handles, flusher, files, &options));
         env.reserve.fill(&*env.disk);
-        Ok((env, lock, high_watermarks, inventory, marks))
+        Ok((env, lock, high_watermarks, cleaned_to, inventory, marks))
     }
 
     /// The log of a partition.
@@ -228,7 +237,7 @@ impl Storage {
     /// Removes a partition from the checkpoints.
     fn forget(&self, partition: &TopicPartition) -> io::Result<()> {
         let (disk, reserve) = (&*self.env.disk, &self.env.reserve);
-        for file in [&self.env.recovery_points, &self.env.log_starts, &self.high_watermarks] {
+        for file in [&self.env.recovery_points, &self.env.log_starts, &self.high_watermarks, &self.cleaned_to] {
             if file.remove(partition) {
                 file.write(disk, reserve)?;
             }
@@ -314,17 +323,20 @@ impl Storage {
         })
     }
 
-    /// Writes down recovery points of logs that changed, and high watermarks. Waits for the disk.
-    pub(crate) fn write_checkpoints(&self, recovery_points: &[(TopicPartition, Offset)]) -> io::Result<()> {
-        let (disk, reserve) = (&*self.env.disk, &self.env.reserve);
-        for (partition, offset) in recovery_points {
+    /// Writes down recovery points. Waits for the disk.
+    pub(crate) fn write_recovery_points(&self, points: &[(TopicPartition, Offset)]) -> io::Result<()> {
+        for (partition, offset) in points {
             self.env.recovery_points.set(partition, *offset);
         }
-        self.env.recovery_points.write(disk, reserve)?;
-        for log in self.logs.read().values() {
+        self.env.recovery_points.write(&*self.env.disk, &self.env.reserve)
+    }
+
+    /// Writes down high watermarks. Waits for the disk.
+    pub(crate) fn write_high_watermarks(&self, logs: &[Arc<Log>]) -> io::Result<()> {
+        for log in logs.iter().filter(|log| log.offline().is_none() && !log.is_deleted()) {
             self.high_watermarks.set(log.partition(), log.high_watermark());
         }
-        self.high_watermarks.write(disk, reserve)
+        self.high_watermarks.write(&*self.env.disk, &self.env.reserve)
     }
 
     /// Makes everything durable and marks the stop as clean. Nothing may be appended any more; logs that cannot be made
@@ -363,7 +375,8 @@ impl Storage {
                 _ => tracing::warn!("a partition is not closed cleanly"),
             }
         }
-        let written = self.write_checkpoints(&recovery_points).and_then(|()| {
+        let written = self.write_recovery_points(&recovery_points).and_then(|()| {
+            self.write_high_watermarks(&self.logs())?;
             let reserve = &self.env.reserve;
             reserve.with_room(&*self.env.disk, || clean_stop::write(&*self.env.disk, &self.env.dir, &marks))
         });

@@ -3,5 +3,4 @@
 mod admin;
 mod cluster;
 mod consume;
-mod groups;
 mod produce;

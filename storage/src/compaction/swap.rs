@@ -15,7 +15,7 @@ use crate::names::{DELETED, FileKind, SEGMENT_FILES, SWAP, parse_segment_file, s
 use crate::scan::{Scan, ScanError, WINDOW_LARGE_BYTES};
 
 /// Renames all files of a segment from one ending to another, the batches last. Files that do not exist are left out.
-pub(super) fn rename_segment(disk: &dyn Disk, dir: &Path, base: Offset, from: &str, to: &str) -> io::Result<()> {
+pub(crate) fn rename_segment(disk: &dyn Disk, dir: &Path, base: Offset, from: &str, to: &str) -> io::Result<()> {
     for kind in SEGMENT_FILES.into_iter().rev() {
         match disk.rename(&segment_path(dir, base, kind, from), &segment_path(dir, base, kind, to)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

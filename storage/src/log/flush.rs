@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use taffrail_core::ids::Offset;
@@ -32,6 +32,8 @@ pub(super) struct FlushState {
     flushed: AtomicI64,
     /// Up to where not only the batches are durable, but all that is needed to start from there.
     recovery_point: AtomicI64,
+    /// Bytes that had been appended to the log, since it was opened, when the recovery point moved last.
+    recovered_bytes: AtomicU64,
     work: Mutex<Work>,
 }
 
@@ -52,6 +54,7 @@ impl FlushState {
         Self {
             flushed: AtomicI64::new(flushed),
             recovery_point: AtomicI64::new(flushed),
+            recovered_bytes: AtomicU64::new(0),
             work: Mutex::new(Work { has_new_files, ..Work::default() }),
         }
     }
@@ -127,8 +130,13 @@ impl Log {
         self.flush.recovery_point()
     }
 
+    /// Bytes that were appended since the recovery point moved last.
+    pub(crate) fn unrecovered_bytes(&self) -> u64 {
+        self.tail.lock().appended().saturating_sub(self.flush.recovered_bytes.load(Ordering::Acquire))
+    }
+
     /// Asks the flusher to look at this log, if it is not going to anyway.
-    pub(super) fn request_flush(&self) {
+    pub(crate) fn request_flush(&self) {
         let mut work = self.flush.work.lock();
         if work.is_queued {
             return;
@@ -156,7 +164,10 @@ impl Log {
             Ok(done) => {
                 if work.cuts == cuts {
                     self.flush.flushed.fetch_max(done.flushed, Ordering::AcqRel);
-                    self.flush.recovery_point.fetch_max(done.recovery_point, Ordering::AcqRel);
+                    if self.flush.recovery_point.fetch_max(done.recovery_point, Ordering::AcqRel) < done.recovery_point
+                    {
+                        self.flush.recovered_bytes.store(done.appended_bytes, Ordering::Release);
+                    }
                 }
                 Ok(())
             }
@@ -193,6 +204,7 @@ impl Log {
             return Err(LogError::Deleted);
         }
         let from = self.flush.flushed();
+        let appended_bytes = self.tail.lock().appended();
         let (end_offset, epochs) = {
             let mut writer = self.writer.lock();
             if to_start_from {
@@ -230,7 +242,7 @@ impl Log {
             Some(rolled) => rolled.offset,
             None => recovery_point,
         };
-        Ok(Durable { flushed: end_offset, recovery_point: reached })
+        Ok(Durable { flushed: end_offset, recovery_point: reached, appended_bytes })
     }
 
     fn sync_file(&self, segment: &Arc<Segment>, kind: FileKind) -> Result<(), LogError> {
@@ -306,13 +318,6 @@ impl Log {
         Ok((end_offset, writer.active.base_offset, writer.position))
     }
 
-    /// Bytes of index entries that wait in memory; for tests.
-    #[cfg(test)]
-    pub(crate) fn pending_index_entries(&self) -> usize {
-        let tail = self.tail.lock();
-        tail.offsets.pending().len() + tail.times.pending().len()
-    }
-
     /// Builds the indexes of closed segments anew where they proved wrong.
     pub(crate) fn repair_indexes(&self) -> io::Result<()> {
         let segments = self.segments.read().clone();
@@ -330,4 +335,6 @@ impl Log {
 struct Durable {
     flushed: Offset,
     recovery_point: Offset,
+    /// Bytes that had been appended to the log before.
+    appended_bytes: u64,
 }

@@ -26,6 +26,7 @@ mod open;
 mod producers;
 mod read;
 mod recover;
+mod replace;
 mod roll;
 mod tail;
 #[cfg(test)]
@@ -35,6 +36,7 @@ mod time;
 pub use append::Appended;
 pub(crate) use open::{Found, Trust};
 pub use read::{FileRange, LogRead};
+pub(crate) use recover::IndexBuilder;
 pub use time::TimestampedOffset;
 
 use flush::FlushState;

@@ -87,6 +87,11 @@ struct Start {
     position: u32,
 }
 
+/// Whether an error says that a segment was taken away, or another file put under its name.
+fn is_gone(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::UnexpectedEof)
+}
+
 /// A range with what belongs to it.
 struct FoundRange {
     range: FileRange,
@@ -116,10 +121,8 @@ impl Log {
             let found =
                 if from < upper_offset { self.find(from, max_bytes, upper_offset, min_one_batch) } else { Ok(None) };
             let found = match found {
-                // Retention took the segment away: the log begins later now, or the batches are in another segment.
-                Err(ScanError::Io(error))
-                    if error.kind() == std::io::ErrorKind::NotFound && attempts < ATTEMPTS_MAX =>
-                {
+                // Retention or compaction took the segment away: the batches are in another one now, or gone.
+                Err(ScanError::Io(error)) if is_gone(&error) && attempts < ATTEMPTS_MAX => {
                     continue;
                 }
                 other => other.map_err(|error| self.read_failed(error))?,

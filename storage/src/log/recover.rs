@@ -4,6 +4,7 @@
 //! nothing valid follows it, in this segment or in a later one; it is cut off, with a line in the log that says so.
 //! Anything else is damage: it is reported, and nothing is cut.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use taffrail_core::ids::{LeaderEpoch, Offset};
@@ -14,7 +15,7 @@ use super::producers;
 use crate::disk;
 use crate::env::Env;
 use crate::index::{self, AbortedTransaction, Entry, Growing, OffsetEntry, TimeEntry, relative};
-use crate::names::FileKind;
+use crate::names::{FileKind, segment_path};
 use crate::scan::{Located, Scan, ScanError, WINDOW_LARGE_BYTES, WINDOW_SMALL_BYTES, find_valid_batch};
 use crate::segment::{Segment, TimestampOffset};
 
@@ -27,7 +28,7 @@ const CONTROL_BATCH_BYTES_MAX: usize = 64 << 10;
 pub(crate) struct Damage(pub(crate) String);
 
 /// Builds both indexes of a segment, batch by batch, by the same rule as appending does.
-pub(super) struct IndexBuilder {
+pub(crate) struct IndexBuilder {
     base_offset: Offset,
     interval_bytes: u64,
     since: u64,
@@ -37,6 +38,11 @@ pub(super) struct IndexBuilder {
 }
 
 impl IndexBuilder {
+    /// The indexes of a segment of which nothing is known.
+    pub(crate) fn empty(base_offset: Offset, interval_bytes: u32) -> Self {
+        Self::new(base_offset, interval_bytes, Kept::default())
+    }
+
     fn new(base_offset: Offset, interval_bytes: u32, kept: Kept) -> Self {
         let largest = kept
             .times
@@ -57,7 +63,7 @@ impl IndexBuilder {
         self.since
     }
 
-    pub(super) fn add(&mut self, batch: &Located) {
+    pub(crate) fn add(&mut self, batch: &Located) {
         let header = &batch.header;
         let found = TimestampOffset { timestamp: header.max_timestamp, offset: header.last_offset() };
         if found.timestamp >= 0 && self.largest.is_none_or(|largest| found.timestamp > largest.timestamp) {
@@ -74,7 +80,7 @@ impl IndexBuilder {
     }
 
     /// Adds the entry that closing a segment writes.
-    fn push_largest(&mut self) {
+    pub(crate) fn push_largest(&mut self) {
         if let Some(largest) = self.largest
             && let Some(relative_offset) = relative(largest.offset, self.base_offset)
         {
@@ -84,22 +90,21 @@ impl IndexBuilder {
 
     /// Writes both files as far as they are not written, and cuts what lies behind.
     fn write(&mut self, env: &Env, segment: &Arc<Segment>) -> std::io::Result<()> {
-        write_growing(env, segment, FileKind::Index, &mut self.offsets)?;
-        write_growing(env, segment, FileKind::TimeIndex, &mut self.times)
+        write_growing(env, &segment.path(FileKind::Index), &mut self.offsets)?;
+        write_growing(env, &segment.path(FileKind::TimeIndex), &mut self.times)
+    }
+
+    /// Writes both files under names with an ending.
+    pub(crate) fn write_with_ending(mut self, env: &Env, dir: &Path, ending: &str) -> std::io::Result<()> {
+        let path = |kind| segment_path(dir, self.base_offset, kind, ending);
+        write_growing(env, &path(FileKind::Index), &mut self.offsets)?;
+        write_growing(env, &path(FileKind::TimeIndex), &mut self.times)
     }
 }
 
-fn write_growing<E: Entry>(
-    env: &Env,
-    segment: &Arc<Segment>,
-    kind: FileKind,
-    growing: &mut Growing<E>,
-) -> std::io::Result<()> {
-    let path = segment.path(kind);
-    let file = match env.disk.open(&path, disk::OpenMode::Write) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            env.disk.open(&path, disk::OpenMode::CreateNew)?
-        }
+fn write_growing<E: Entry>(env: &Env, path: &Path, growing: &mut Growing<E>) -> std::io::Result<()> {
+    let file = match env.disk.open(path, disk::OpenMode::Write) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => env.disk.open(path, disk::OpenMode::CreateNew)?,
         other => other?,
     };
     file.set_len(u64::from(growing.written()) * E::BYTES as u64)?;
@@ -236,7 +241,6 @@ impl Walk<'_> {
             match self.next_batch(&mut scan, end_offset) {
                 Ok(None) => break,
                 Ok(Some(batch)) => {
-                    self.check_place(&batch, end_offset)?;
                     // The batch of the last entry that was kept is in the index already.
                     if std::mem::take(&mut first) {
                         builder.since = batch.header.total_bytes() as u64;
@@ -290,34 +294,14 @@ impl Walk<'_> {
         let Some(batch) = scan.next()? else { return Ok(None) };
         let header = &batch.header;
         // Batches before the recovery point were durable when it was written down; they only lead to it.
-        if header.last_offset() >= self.recovery_point || !self.is_in_place(&batch, end_offset) {
+        if header.last_offset() >= self.recovery_point {
             scan.verify(&batch)?;
         }
-        Ok(Some(batch))
-    }
-
-    /// Whether a batch's offsets follow `end_offset` and lie before those of the next segment.
-    fn is_in_place(&self, batch: &Located, end_offset: Offset) -> bool {
-        let last_offset = batch.header.last_offset();
-        batch.header.base_offset >= end_offset
-            && relative(last_offset, self.segment.base_offset).is_some()
-            && self.later.first().is_none_or(|next| last_offset < next.base_offset)
-    }
-
-    /// Refuses a batch whose checksum is right and whose offsets are not. The base offset is no part of the checksum: if
-    /// it is what is damaged, cutting here, or from the next batch on, would lose what is valid.
-    fn check_place(&self, batch: &Located, end_offset: Offset) -> Result<(), Damage> {
-        if self.is_in_place(batch, end_offset) {
-            return Ok(());
+        if header.base_offset < end_offset || relative(header.last_offset(), self.segment.base_offset).is_none() {
+            let cause = format!("a batch with offset {} does not follow offset {end_offset}", header.base_offset);
+            return Err(ScanError::Invalid { position: batch.position, cause });
         }
-        let path = self.segment.path(FileKind::Log);
-        let (first, last) = (batch.header.base_offset, batch.header.last_offset());
-        let next = self.later.first().map_or(String::new(), |next| format!(", or goes beyond {}", next.base_offset));
-        Err(Damage(format!(
-            "{}: a valid batch with offsets {first} to {last} at position {} does not follow offset {end_offset}{next}",
-            path.display(),
-            batch.position
-        )))
+        Ok(Some(batch))
     }
 
     /// Cuts the segment at `position`, unless that would lose something valid.

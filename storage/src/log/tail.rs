@@ -101,13 +101,6 @@ impl Tail {
         self.stops.remove(at).map(|(_, mark)| mark.position)
     }
 
-    /// Forgets everything that was known of places, after a cut.
-    pub(super) fn forget_places(&mut self) {
-        self.marks = VecDeque::new();
-        self.stops = VecDeque::new();
-        self.warm = VecDeque::new();
-    }
-
     /// Notes that `bytes` were appended.
     pub(super) fn note_appended(&mut self, env: &Env, bytes: u64) {
         let before = env.count_appended(bytes) - bytes;

@@ -395,7 +395,8 @@ impl DiskFile for FaultFile {
         self.check_writable()?;
         self.with(Op::Write, |world, inode, verdict| {
             verdict?;
-            let mut bytes: Vec<u8> = buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect();
+            let mut bytes: Vec<u8> = Vec::with_capacity(buffers.iter().map(|buffer| buffer.len()).sum());
+            buffers.iter().for_each(|buffer| bytes.extend_from_slice(buffer));
             if let Some(capacity) = world.capacity {
                 // The file is out of the map while it is worked on, so its own length is added.
                 let room = capacity.saturating_sub(world.used() + inode.current.len() as u64);
