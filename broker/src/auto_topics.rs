@@ -12,8 +12,8 @@ use taffrail_core::topic_name;
 use crate::api::wire;
 use crate::broker::Broker;
 
-/// How long an answer waits for a new topic to be served here. Then the client is told to ask again.
-const VISIBLE_WAIT_MS: i32 = 5_000;
+/// How long an answer waits for a new topic to be served here. The client is told to ask again in any case.
+const VISIBLE_WAIT_MS: i32 = 1_000;
 
 /// Creates topics with the broker's defaults, or the fixed settings of internal ones, and waits until this broker serves
 /// them. Tells for each that could not be created what its client is to be told; one that exists already is no error.

@@ -13,6 +13,7 @@ use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::{MetadataEvent, ResourceKind};
 use taffrail_core::ids::BrokerId;
 use taffrail_core::image::MetadataImage;
+use taffrail_protocol::rpc::Committed;
 use taffrail_runtime::blocking::Pool;
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shard::Shards;
@@ -21,6 +22,7 @@ use taffrail_runtime::time;
 use taffrail_storage::Storage;
 
 use crate::api::{KafkaService, ProducerIds};
+use crate::coordinator::{CoordinatorConfig, GroupCoordinator};
 use crate::fetch::cache::SessionCache;
 use crate::listener::{Budget, Listener, ListenerLimits};
 use crate::metadata::MetadataCache;
@@ -35,15 +37,6 @@ pub trait Controller: Send + Sync {
     /// Has the active controller carry out `command`. The answer comes when its events are committed, with the offset of
     /// the last of them in the metadata log.
     fn propose(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Committed, ControlError>> + Send + '_>>;
-}
-
-/// What the controller answered.
-#[derive(Debug)]
-pub struct Committed {
-    /// Its answer.
-    pub reply: Reply,
-    /// Offset in the metadata log from which on the effect is visible.
-    pub offset: i64,
 }
 
 /// What a broker is made of.
@@ -67,6 +60,7 @@ pub struct Broker {
     /// Its counters.
     pub metrics: Metrics,
     pub(crate) replicas: ReplicaManager,
+    pub(crate) groups: GroupCoordinator,
     pub(crate) controller: Arc<dyn Controller>,
     pub(crate) config: ArcSwap<BrokerConfig>,
     pub(crate) layers: ArcSwap<BrokerLayers>,
@@ -87,10 +81,12 @@ impl Broker {
         let config = BrokerConfig::resolve(&layers)?;
         let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
         let metrics = Metrics::new();
+        let groups = GroupCoordinator::new(CoordinatorConfig::of(&config));
         Ok(Arc::new(Self {
             id: parts.id,
             metadata: MetadataCache::default(),
             replicas: ReplicaManager::new(parts.id, parts.storage, &metrics),
+            groups,
             metrics,
             controller: parts.controller,
             config: ArcSwap::from_pointee(config),
@@ -112,6 +108,7 @@ impl Broker {
         }
         let layers = self.layers.load_full();
         self.replicas.follow(&image, events.filter(|_| !config_changed), &layers).await;
+        self.groups.follow(&image, events, &self.replicas, self.id);
         self.metadata.publish(image);
     }
 
@@ -119,6 +116,7 @@ impl Broker {
         let layers = image.broker_layers(Some(self.id), &self.static_config);
         match BrokerConfig::resolve(&layers) {
             Ok(config) => {
+                self.groups.set_config(CoordinatorConfig::of(&config));
                 self.config.store(Arc::new(config));
                 self.layers.store(Arc::new(layers));
             }

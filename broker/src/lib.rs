@@ -7,17 +7,25 @@ mod api;
 mod auto_topics;
 mod broker;
 mod client_info;
+mod controller_handle;
+mod coordinator;
 mod fetch;
+mod follower;
 mod listener;
 mod metadata;
 mod metrics;
+mod registration;
 mod replica;
 
-pub use broker::{Broker, BrokerParts, Committed, Controller};
+pub use broker::{Broker, BrokerParts, Controller};
 pub use client_info::ClientInfo;
+pub use controller_handle::ControllerHandle;
+pub use follower::follow_metadata;
 pub use listener::ListenerLimits;
 pub use metadata::MetadataCache;
 pub use metrics::Metrics;
+pub use registration::{Registration, RegistrationError};
+pub use taffrail_protocol::rpc::Committed;
 
 #[cfg(test)]
 mod tests;

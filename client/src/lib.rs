@@ -1,1 +1,3 @@
-//! speaks as a client.
+//! What the operator, the command line and the tests call on a cluster.
+
+pub mod controller;

@@ -1,1 +1,17 @@
-//! the controller role.
+//! The controller role: the cluster's metadata, agreed on by a majority of controllers.
+//!
+//! Commands come in by gRPC, one loop decides them (core), Raft commits the events, every controller applies them to the
+//! same image, and brokers follow the events. openraft and sled stay inside this crate.
+
+mod controller;
+mod decider;
+mod directory;
+mod machine;
+mod raft;
+mod service;
+mod sessions;
+mod store;
+
+pub use controller::{Controller, ControllerError, ControllerOptions, MetadataDir};
+pub use directory::DirectoryError;
+pub use store::StoreError;

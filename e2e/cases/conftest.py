@@ -31,6 +31,7 @@ def pytest_runtest_makereport(item, call):
     report = outcome.get_result()
     if report.skipped and os.environ.get("CI") == "true" and not brokers.is_kafka() and not item.get_closest_marker("long"):
         report.outcome = "failed"
+        report.longrepr = f"with CI=true nothing of the short form may be skipped: {report.longrepr[2]}"
 
 
 def pytest_terminal_summary(terminalreporter):

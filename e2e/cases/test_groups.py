@@ -817,6 +817,7 @@ def test_simple_consumer_may_use_the_empty_group_id(coordinator, topic):
     """Section 8, OffsetCommit: as Kafka has it."""
     assert commit(coordinator.connection, "", topic, 4) == errors.NONE
     assert committed(coordinator.connection, "", topic) == 4
+    assert delete_group(coordinator.connection, "") == errors.NONE
 
 
 def test_commit_for_several_partitions_answers_each(coordinator, group):
@@ -907,6 +908,34 @@ def test_offsets_topic_holds_kafkas_record_format(coordinator, group, topic):
 
 def sized(text):
     return len(text.encode()).to_bytes(2, "big") + text.encode()
+
+
+COMPACT_SOON = {
+    "offsets.topic.num.partitions": 1,
+    "offsets.topic.segment.bytes": 1 << 20,
+    "log.cleaner.backoff.ms": 200,
+    "log.cleaner.min.cleanable.ratio": 0.01,
+}
+
+
+def test_offsets_topic_is_compacted_and_loses_no_commit(own_broker):
+    """Section 3 of the plan: 8 MB of commits of a few groups shrink to what is current; a restart finds all of it."""
+    broker = own_broker(COMPACT_SOON)
+    with Client(broker) as client:
+        topic = client.new_topic("compact").name
+        wait_for_coordinator(client.connection, "group")
+        groups = [unique("compact") for _ in range(4)]
+        for number in range(2000):
+            assert commit(client.connection, groups[number % 4], topic, number, committed_metadata="m" * 4000) == errors.NONE
+        folder = broker.partition_folder("__consumer_offsets")
+        eventually(
+            lambda: sum(f.stat().st_size for f in folder.glob("*.log")), wanted=lambda n: n < 3 << 20, timeout_s=40, what="compaction"
+        )
+        for again in (lambda: None, broker.crash):
+            again()
+            client.reconnect()
+            wait_for_coordinator(client.connection, groups[0])
+            assert [committed(client.connection, g, topic) for g in groups] == [1996, 1997, 1998, 1999]
 
 
 def test_plain_clients_cannot_write_to_the_offsets_topic(coordinator):

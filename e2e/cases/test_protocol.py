@@ -34,6 +34,12 @@ RSS_LIMIT_BYTES = 300 * MIB
 UNKNOWN_SERVER_ERROR = -1
 
 
+@pytest.fixture(scope="module")
+def known(broker):
+    """What the table of bad requests needs to know of the cluster."""
+    return bad_requests.prepare(broker.address)
+
+
 def versions_of(connection, version=4):
     keys = connection.call("ApiVersions", version, **CLIENT).api_keys
     return {k.api_key: (k.min_version, k.max_version) for k in keys}
@@ -142,10 +148,9 @@ def test_unserved_key_or_version_closes_the_connection(broker, key, version):
 
 
 @pytest.mark.parametrize("api", BENIGN)
-def test_every_version_of_an_api_is_answered_in_its_layout(broker, coordinator, api):
+def test_every_version_of_an_api_is_answered_in_its_layout(broker, known, api):
     """Section 8, ApiVersions: each advertised version decodes to the last byte, on one connection."""
     key = message(f"{api}Request").api_key
-    known = bad_requests.prepare(broker.address)
     with broker.connect() as connection:
         low, high = versions_of(connection)[key]
         for version in range(max(low, 3) if api == "Produce" else low, high + 1):
@@ -155,9 +160,9 @@ def test_every_version_of_an_api_is_answered_in_its_layout(broker, coordinator, 
 
 
 @pytest.mark.parametrize("request_", bad_requests.TABLE, ids=lambda r: r.name)
-def test_bad_request_gets_the_error_that_kafka_gives(broker, coordinator, request_):
+def test_bad_request_gets_the_error_that_kafka_gives(broker, known, request_):
     """Section 8, all areas: the table of raw/bad_requests.py; where Kafka says "unknown server error", any error will do."""
-    found = bad_requests.answer(broker.address, request_, bad_requests.prepare(broker.address))
+    found = bad_requests.answer(broker.address, request_, known)
     wanted = KAFKA_ERRORS[request_.name]
     if isinstance(wanted, dict) and UNKNOWN_SERVER_ERROR in wanted.values():
         assert isinstance(found, dict) and found.keys() == wanted.keys() and all(found.values())
@@ -351,6 +356,17 @@ def test_bytes_that_are_no_request_close_the_connection(broker, bystander, data)
             with contextlib.suppress(ConnectionClosed):
                 connection.send_bytes(data)
             assert connection.is_closed_within(CLOSE_WITHIN_S)
+
+
+@pytest.mark.beyond_kafka("Apache Kafka's log has lines of its own shape")
+def test_connection_closed_for_its_bytes_leaves_one_log_line(broker):
+    """P-04: it names the client, so that an operator can find who sends them."""
+    with broker.connect() as connection:
+        ours = f"{connection.socket.getsockname()[0]}:{connection.socket.getsockname()[1]}"
+        connection.send_bytes(NO_REQUESTS["HTTP"])
+        assert connection.is_closed_within(CLOSE_WITHIN_S)
+    lines = eventually(lambda: [line for line in broker.log_text().splitlines() if ours in line], what="a log line")
+    assert len(lines) == 1
 
 
 def test_many_parallel_http_requests_are_turned_away(broker, bystander):

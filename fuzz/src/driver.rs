@@ -12,9 +12,6 @@ use crate::random::Random;
 /// A single input that takes longer than this is a finding, too.
 const RUN_MAX: Duration = Duration::from_secs(1);
 
-/// Inputs between two looks at the clock.
-const INPUTS_BETWEEN_LOOKS: u64 = 64;
-
 /// What a run did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -59,16 +56,14 @@ pub fn run(target: &Target, length: Duration, seed: u64) -> Result<Report, Failu
     let started = Instant::now();
     let mut mutated = 0;
     while started.elapsed() < length {
-        for _ in 0..INPUTS_BETWEEN_LOOKS {
-            let mut input = base(target, &corpus, &mut random);
-            let other = base(target, &corpus, &mut random);
-            mutate(&mut input, &other, &mut random);
-            if random.below(2) == 0 {
-                (target.mend)(&mut input);
-            }
-            run_one(target, &input)?;
-            mutated += 1;
+        let mut input = base(target, &corpus, &mut random);
+        let other = base(target, &corpus, &mut random);
+        mutate(&mut input, &other, &mut random);
+        if random.below(2) == 0 {
+            (target.mend)(&mut input);
         }
+        run_one(target, &input)?;
+        mutated += 1;
     }
     Ok(Report { replayed: corpus.len(), mutated })
 }

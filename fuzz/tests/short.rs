@@ -45,4 +45,4 @@ macro_rules! tests {
     };
 }
 
-tests! { frame header request response record_batch produced gzip snappy lz4 zstd metadata_events metadata_snapshot offsets_record yaml }
+tests! { frame header request response record_batch produced gzip snappy lz4 zstd metadata_events metadata_snapshot offsets_record yaml index producer_snapshot data_directory }

@@ -16,7 +16,8 @@ pub(crate) async fn handle(
     request: AlterConfigsRequest,
     _version: i16,
 ) -> AlterConfigsResponse {
-    let alterations: Vec<Outcome<ConfigAlteration>> = request.resources.iter().map(alteration).collect();
+    let alterations: Vec<Outcome<ConfigAlteration>> =
+        request.resources.iter().map(|it| alteration(broker, it)).collect();
     let outcomes = alter(broker, alterations, request.validate_only).await;
     let entry = |(resource, outcome): (&AlterConfigsResource, Outcome<()>)| {
         let (code, message) = wire::outcome(&outcome);
@@ -29,11 +30,11 @@ pub(crate) async fn handle(
     AlterConfigsResponse::default().with_responses(request.resources.iter().zip(outcomes).map(entry).collect())
 }
 
-fn alteration(resource: &AlterConfigsResource) -> Outcome<ConfigAlteration> {
+fn alteration(broker: &Broker, resource: &AlterConfigsResource) -> Outcome<ConfigAlteration> {
     let settings = resource.configs.iter();
     let settings = settings.map(|config| (wire::shared(&config.name), config.value.as_ref().map(wire::shared)));
     Ok(ConfigAlteration {
-        resource: config_resource(resource.resource_type, wire::shared(&resource.resource_name))?,
+        resource: config_resource(broker, resource.resource_type, wire::shared(&resource.resource_name))?,
         changes: ConfigChanges::Replace(settings.collect()),
     })
 }

@@ -93,8 +93,8 @@ fn describe(broker: &Broker, resource: &DescribeConfigsResource) -> Result<Vec<D
     }
 }
 
-/// `text` has `{}` where our id belongs.
-fn check_broker_id(broker: &Broker, name: &str, text: &str) -> Result<(), ControlError> {
+/// Refuses what is not this broker's id. `text` has `{}` where our id belongs.
+pub(super) fn check_broker_id(broker: &Broker, name: &str, text: &str) -> Result<(), ControlError> {
     let id: i32 = name.parse().map_err(|_| {
         ControlError::new(ErrorCode::InvalidRequest, format!("Broker id must be an integer, but it is: {name}"))
     })?;

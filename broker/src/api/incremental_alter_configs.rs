@@ -1,5 +1,7 @@
 //! IncrementalAlterConfigs: changes only the settings that it names (KIP-339).
 
+use std::sync::Arc;
+
 use taffrail_core::control::{
     AlterConfigs, Command, ConfigAlteration, ConfigChanges, ConfigOp, ConfigOperation, ControlError, Outcome, Reply,
 };
@@ -9,6 +11,7 @@ use taffrail_protocol::message::incremental_alter_configs_request::AlterConfigsR
 use taffrail_protocol::message::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use taffrail_protocol::message::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
 
+use super::describe_configs::check_broker_id;
 use super::wire;
 use crate::broker::{self, Broker};
 use crate::client_info::ClientInfo;
@@ -22,7 +25,8 @@ pub(crate) async fn handle(
     request: IncrementalAlterConfigsRequest,
     _version: i16,
 ) -> IncrementalAlterConfigsResponse {
-    let alterations: Vec<Outcome<ConfigAlteration>> = request.resources.iter().map(alteration).collect();
+    let alterations: Vec<Outcome<ConfigAlteration>> =
+        request.resources.iter().map(|it| alteration(broker, it)).collect();
     let outcomes = alter(broker, alterations, request.validate_only).await;
     let entry = |(resource, outcome): (&AlterConfigsResource, Outcome<()>)| {
         let (code, message) = wire::outcome(&outcome);
@@ -36,7 +40,7 @@ pub(crate) async fn handle(
     IncrementalAlterConfigsResponse::default().with_responses(responses)
 }
 
-fn alteration(resource: &AlterConfigsResource) -> Outcome<ConfigAlteration> {
+fn alteration(broker: &Broker, resource: &AlterConfigsResource) -> Outcome<ConfigAlteration> {
     let operation = |config: &taffrail_protocol::message::incremental_alter_configs_request::AlterableConfig| {
         let op = ConfigOp::from_code(config.config_operation).ok_or_else(|| {
             let text = format!("Unknown operation type {}", config.config_operation);
@@ -46,16 +50,20 @@ fn alteration(resource: &AlterConfigsResource) -> Outcome<ConfigAlteration> {
     };
     let operations = resource.configs.iter().map(operation).collect::<Outcome<Vec<_>>>()?;
     Ok(ConfigAlteration {
-        resource: config_resource(resource.resource_type, wire::shared(&resource.resource_name))?,
+        resource: config_resource(broker, resource.resource_type, wire::shared(&resource.resource_name))?,
         changes: ConfigChanges::Incremental(operations),
     })
 }
 
-/// The resource that a request names, if its settings are kept in the metadata.
-pub(super) fn config_resource(kind: i8, name: std::sync::Arc<str>) -> Outcome<ConfigResource> {
+/// The resource that a request names, if its settings are kept in the metadata and this broker may be asked for them.
+pub(super) fn config_resource(broker: &Broker, kind: i8, name: Arc<str>) -> Outcome<ConfigResource> {
     let kind = ResourceKind::from_code(kind).ok_or_else(|| {
         ControlError::new(ErrorCode::InvalidRequest, format!("Unexpected resource type {kind} for resource {name}"))
     })?;
+    // As in Kafka, settings of a single broker are changed at that broker.
+    if kind == ResourceKind::Broker && !name.is_empty() {
+        check_broker_id(broker, &name, "expected {}, but received")?;
+    }
     Ok(ConfigResource { kind, name })
 }
 

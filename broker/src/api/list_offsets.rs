@@ -27,6 +27,9 @@ const EARLIEST_PENDING_UPLOAD: i64 = -6;
 /// Replica id of clients that want to see the end of the log instead of the high watermark.
 const DEBUGGING_REPLICA: i32 = -2;
 
+/// The first version whose answers tell leader epochs.
+const LEADER_EPOCH_SINCE: i16 = 4;
+
 /// A place that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
@@ -54,14 +57,19 @@ pub(crate) async fn handle(
     let twice = named_twice(&request);
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
-        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        let mut partitions: Vec<ListOffsetsPartitionResponse> = Vec::with_capacity(topic.partitions.len());
         for asked in &topic.partitions {
-            let place = if twice.contains(&(&**topic.name, asked.partition_index)) {
+            let index = asked.partition_index;
+            let place = if twice.contains(&(&**topic.name, index)) {
+                // As in Kafka, it is refused once.
+                if partitions.iter().any(|answer| answer.partition_index == index) {
+                    continue;
+                }
                 Err(ErrorCode::InvalidRequest.into())
             } else {
                 context.look_up(&TopicRef::Name(topic.name.0.clone()), asked).await
             };
-            partitions.push(answer(asked.partition_index, place));
+            partitions.push(answer(index, place, version));
         }
         topics.push(ListOffsetsTopicResponse::default().with_name(topic.name.clone()).with_partitions(partitions));
     }
@@ -83,17 +91,17 @@ fn named_twice(request: &ListOffsetsRequest) -> BTreeSet<(&str, i32)> {
     twice
 }
 
-fn answer(index: i32, place: Result<Place, Refused>) -> ListOffsetsPartitionResponse {
+fn answer(index: i32, place: Result<Place, Refused>, version: i16) -> ListOffsetsPartitionResponse {
     let (error, place) = match place {
         Ok(place) => (ErrorCode::None, place),
         Err(refused) => (refused.error, Place::NONE),
     };
-    ListOffsetsPartitionResponse::default()
+    let answer = ListOffsetsPartitionResponse::default()
         .with_partition_index(index)
         .with_error_code(error.code())
         .with_timestamp(place.timestamp)
-        .with_offset(place.offset)
-        .with_leader_epoch(place.leader_epoch)
+        .with_offset(place.offset);
+    if version >= LEADER_EPOCH_SINCE { answer.with_leader_epoch(place.leader_epoch) } else { answer }
 }
 
 /// Whether a version knows a timestamp.

@@ -41,11 +41,14 @@ pub(crate) async fn handle(
         Ok(asked) => asked,
         Err(error) => return refused(&request, error),
     };
+    // As in Kafka, this answer still says that the topics are unknown: it is of the image from before.
+    let image = broker.metadata.image();
     let created = match &asked {
-        Asked::Names(names) if request.allow_auto_topic_creation || version < 4 => create_missing(broker, names).await,
+        Asked::Names(names) if request.allow_auto_topic_creation || version < 4 => {
+            create_missing(broker, &image, names).await
+        }
         _ => BTreeMap::new(),
     };
-    let image = broker.metadata.image();
     let include = request.include_topic_authorized_operations;
     let topics = topics(&image, &asked, &created).into_iter().map(|topic| match include {
         true => topic.with_topic_authorized_operations(wire::TOPIC_OPERATIONS),
@@ -99,9 +102,9 @@ fn refused(request: &MetadataRequest, error: ErrorCode) -> MetadataResponse {
         .with_topics(request.topics.iter().flatten().map(topic).collect())
 }
 
-/// Creates the topics that do not exist, if the broker may; tells for each that it could not create why.
-async fn create_missing(broker: &Broker, names: &[Arc<str>]) -> BTreeMap<Arc<str>, ErrorCode> {
-    let image = broker.metadata.image();
+/// Creates the topics that do not exist, if the broker may; tells for each that it could not create why. It waits a moment,
+/// so that the client finds them when it asks again.
+async fn create_missing(broker: &Broker, image: &MetadataImage, names: &[Arc<str>]) -> BTreeMap<Arc<str>, ErrorCode> {
     let missing: Vec<Arc<str>> = names.iter().filter(|name| image.topic(name).is_none()).map(Arc::clone).collect();
     if missing.is_empty() || !broker.config.load().auto_create_topics_enable {
         return BTreeMap::new();

@@ -8,20 +8,31 @@ mod alter_configs;
 mod api_versions;
 mod create_partitions;
 mod create_topics;
+mod delete_groups;
 mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_groups;
 mod describe_log_dirs;
 mod describe_topic_partitions;
 mod fetch;
+mod find_coordinator;
+mod heartbeat;
 mod incremental_alter_configs;
 mod init_producer_id;
+mod join_group;
+mod leave_group;
+mod list_groups;
 mod list_offsets;
 mod metadata;
+mod offset_commit;
+mod offset_delete;
+mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
 mod sasl_handshake;
+mod sync_group;
 pub(crate) mod wire;
 
 pub(crate) use init_producer_id::ProducerIds;
@@ -109,8 +120,18 @@ fn dispatch(call: Call) -> Started {
         ApiKey::IncrementalAlterConfigs => call.answer(Pace::Alone, incremental_alter_configs::handle),
         ApiKey::DescribeCluster => call.answer(Pace::Alone, describe_cluster::handle),
         ApiKey::DescribeTopicPartitions => call.answer(Pace::Alone, describe_topic_partitions::handle),
-        // The group requests.
-        _ => Started::Done(Reply::Close(CloseReason::BadRequest(format!("{} is not served yet", call.key)))),
+        ApiKey::FindCoordinator => call.answer(Pace::Alone, find_coordinator::handle),
+        // Waits for other members; a heartbeat or a leave behind it must not wait for them.
+        ApiKey::JoinGroup => call.answer(Pace::Waiting, join_group::handle),
+        ApiKey::SyncGroup => call.answer(Pace::Waiting, sync_group::handle),
+        ApiKey::Heartbeat => call.answer(Pace::Alone, heartbeat::handle),
+        ApiKey::LeaveGroup => call.answer(Pace::Alone, leave_group::handle),
+        ApiKey::OffsetCommit => call.answer(Pace::Alone, offset_commit::handle),
+        ApiKey::OffsetFetch => call.answer(Pace::Alone, offset_fetch::handle),
+        ApiKey::OffsetDelete => call.answer(Pace::Alone, offset_delete::handle),
+        ApiKey::DescribeGroups => call.answer(Pace::Alone, describe_groups::handle),
+        ApiKey::ListGroups => call.answer(Pace::Alone, list_groups::handle),
+        ApiKey::DeleteGroups => call.answer(Pace::Alone, delete_groups::handle),
     }
 }
 

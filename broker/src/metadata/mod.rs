@@ -37,11 +37,16 @@ impl MetadataCache {
         self.offset.send_replace(offset);
     }
 
+    /// Waits until the image contains the event at `offset`.
+    pub(crate) async fn reached(&self, offset: i64) {
+        let mut seen = self.offset.subscribe();
+        // The sender lives in `self`, so the channel cannot close while we wait.
+        let _ = seen.wait_for(|seen| *seen >= offset).await;
+    }
+
     /// Waits until the image contains the event at `offset`; tells whether that was so before `deadline`.
     pub async fn wait_for(&self, offset: i64, deadline: time::Instant) -> bool {
-        let mut seen = self.offset.subscribe();
-        let reached = seen.wait_for(|seen| *seen >= offset);
-        matches!(time::timeout_at(deadline, reached).await, Ok(Ok(_)))
+        time::timeout_at(deadline, self.reached(offset)).await.is_ok()
     }
 }
 

@@ -40,6 +40,7 @@ async fn asking_for_a_topic_creates_it_only_where_both_sides_agree() {
     let mut client = cluster.client().await;
     let unknown = ErrorCode::UnknownTopicOrPartition.code();
     assert_eq!(metadata(&mut client, "asked", false).await, (unknown, 0));
+    assert_eq!(metadata(&mut client, "asked", true).await, (unknown, 0), "as in Kafka, the client asks again");
     assert_eq!(metadata(&mut client, "asked", true).await, (0, 1));
     assert_eq!(client.produce("asked", 0, batch(&[b"a"])).await.error_code, 0);
     assert_eq!(metadata(&mut client, "bad name", true).await, (ErrorCode::InvalidTopicException.code(), 0));

@@ -3,4 +3,5 @@
 mod admin;
 mod cluster;
 mod consume;
+mod groups;
 mod produce;

@@ -47,6 +47,7 @@ def prepare(address):
         topics = [{"name": TOPIC, **one}, {"name": COMPACTED_TOPIC, **compacted}]
         connection.call("CreateTopics", 7, topics=topics, timeout_ms=10_000)
         eventually(lambda: _coordinator_error(connection), wanted=lambda code: code == 0, what="a group coordinator")
+        eventually(lambda: _producer_id_error(connection), wanted=lambda code: code == 0, what="producer ids")
         metadata = connection.call("Metadata", 12, topics=[{"name": TOPIC}])
         return Known(metadata.topics[0].topic_id, metadata.brokers[0].node_id)
 
@@ -58,6 +59,10 @@ def _coordinator_error(connection):
         if code:
             return code
     return 0
+
+
+def _producer_id_error(connection):
+    return connection.call("InitProducerId", 4, transactional_id=None, transaction_timeout_ms=1000).error_code
 
 
 def answer(address, request, known):

@@ -5,6 +5,7 @@ mod message;
 mod metadata;
 mod offsets;
 mod record;
+mod storage;
 mod yaml;
 
 use crate::Target;
@@ -26,6 +27,19 @@ pub const TARGETS: &[Target] = &[
     Target { name: "metadata_snapshot", run: metadata::snapshot, sound: metadata::sound_snapshot, mend: nothing },
     Target { name: "offsets_record", run: offsets::record, sound: offsets::sound_record, mend: nothing },
     Target { name: "yaml", run: yaml::resources, sound: yaml::sound_resources, mend: nothing },
+    Target { name: "index", run: storage::index, sound: storage::sound_index, mend: nothing },
+    Target {
+        name: "producer_snapshot",
+        run: storage::producer_snapshot,
+        sound: storage::sound_producer_snapshot,
+        mend: storage::mend_producer_snapshot,
+    },
+    Target {
+        name: "data_directory",
+        run: storage::data_directory,
+        sound: storage::sound_data_directory,
+        mend: storage::mend_data_directory,
+    },
 ];
 
 /// For formats that have nothing to mend.

@@ -4,6 +4,7 @@
 //! perhaps of another release, perhaps hostile, so nothing in them is trusted before it is converted.
 
 mod broker;
+mod client;
 mod command;
 mod error;
 mod reply;
@@ -24,6 +25,10 @@ pub mod v1 {
     tonic::include_proto!("taffrail.v1");
 }
 
+pub use client::{
+    CallError, Committed, ControllerAddress, ControllerCalls, ControllerStatus, Controllers, Heartbeat,
+    HeartbeatAnswer, MetadataStream, Update,
+};
 pub use command::{command_from_message, command_to_message};
 pub use error::{FormatError, check_version, id_from_bytes, id_to_bytes, required};
 pub use reply::{refusal_from_message, refusal_to_message, reply_from_message, reply_to_message};

@@ -241,6 +241,7 @@ impl Walk<'_> {
             match self.next_batch(&mut scan, end_offset) {
                 Ok(None) => break,
                 Ok(Some(batch)) => {
+                    self.check_place(&batch, end_offset)?;
                     // The batch of the last entry that was kept is in the index already.
                     if std::mem::take(&mut first) {
                         builder.since = batch.header.total_bytes() as u64;
@@ -294,14 +295,34 @@ impl Walk<'_> {
         let Some(batch) = scan.next()? else { return Ok(None) };
         let header = &batch.header;
         // Batches before the recovery point were durable when it was written down; they only lead to it.
-        if header.last_offset() >= self.recovery_point {
+        if header.last_offset() >= self.recovery_point || !self.is_in_place(&batch, end_offset) {
             scan.verify(&batch)?;
         }
-        if header.base_offset < end_offset || relative(header.last_offset(), self.segment.base_offset).is_none() {
-            let cause = format!("a batch with offset {} does not follow offset {end_offset}", header.base_offset);
-            return Err(ScanError::Invalid { position: batch.position, cause });
-        }
         Ok(Some(batch))
+    }
+
+    /// Whether a batch's offsets follow `end_offset` and lie before those of the next segment.
+    fn is_in_place(&self, batch: &Located, end_offset: Offset) -> bool {
+        let last_offset = batch.header.last_offset();
+        batch.header.base_offset >= end_offset
+            && relative(last_offset, self.segment.base_offset).is_some()
+            && self.later.first().is_none_or(|next| last_offset < next.base_offset)
+    }
+
+    /// Refuses a batch whose checksum is right and whose offsets are not. The base offset is no part of the checksum: if
+    /// it is what is damaged, cutting here, or from the next batch on, would lose what is valid.
+    fn check_place(&self, batch: &Located, end_offset: Offset) -> Result<(), Damage> {
+        if self.is_in_place(batch, end_offset) {
+            return Ok(());
+        }
+        let path = self.segment.path(FileKind::Log);
+        let (first, last) = (batch.header.base_offset, batch.header.last_offset());
+        let next = self.later.first().map_or(String::new(), |next| format!(", or goes beyond {}", next.base_offset));
+        Err(Damage(format!(
+            "{}: a valid batch with offsets {first} to {last} at position {} does not follow offset {end_offset}{next}",
+            path.display(),
+            batch.position
+        )))
     }
 
     /// Cuts the segment at `position`, unless that would lose something valid.

@@ -278,6 +278,31 @@ fn a_torn_tail_is_cut_and_damage_in_the_middle_takes_only_that_log_offline() {
 }
 
 #[test]
+fn a_damaged_base_offset_never_makes_valid_batches_be_cut() {
+    // The base offset is no part of the checksum, so a flipped one leaves a valid batch in a place where it cannot be.
+    for (segment_bytes, flipped_batch, mask) in [(1 << 20, 3, 0x0f), (400, 1, 0x0f), (1 << 20, 9, 0x01)] {
+        let disk = FaultDisk::new(1);
+        let path = Path::new(DIR).join("t-0/00000000000000000000.log");
+        let (storage, log) = open_log(&disk, small(segment_bytes));
+        for _ in 0..10 {
+            log.append(&[batch(1, 100, 5)], 0, 0).unwrap();
+        }
+        let batch_bytes = read_all(&log)[0].bytes().len() as u64;
+        drop((log, storage));
+        disk.kill();
+        let before = disk.stat(&path).unwrap().len;
+        // The fourth byte of the offset, or its last one, which makes 9 an 8.
+        let byte = if mask == 0x01 { 7 } else { 4 };
+        disk.flip(&path, flipped_batch * batch_bytes + byte, mask).unwrap();
+        let storage = open(&disk);
+        let log = storage.log(&partition()).unwrap();
+        let reason = log.offline().map(|reason| reason.to_string()).unwrap_or_default();
+        assert!(reason.contains("does not follow offset"), "{flipped_batch} {mask}: {reason:?}");
+        assert_eq!(disk.stat(&path).unwrap().len, before, "nothing was cut");
+    }
+}
+
+#[test]
 fn what_is_larger_than_a_segment_is_refused() {
     let disk = FaultDisk::new(1);
     let (_storage, log) = open_log(&disk, small(1000));

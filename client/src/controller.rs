@@ -1,0 +1,77 @@
+//! Calls to the controllers, tried again until a deadline.
+
+use std::io;
+use std::time::Duration;
+
+use taffrail_core::control::{Command, ControlError};
+use taffrail_core::errors::ErrorCode;
+use taffrail_core::ids::Uuid;
+use taffrail_protocol::rpc::{CallError, Committed, ControllerCalls, ControllerStatus, Controllers, MetadataStream};
+use taffrail_runtime::grpc::{self, Target};
+use taffrail_runtime::time;
+use tonic::transport::Channel;
+
+/// The controllers of one cluster, for the operator and the command line.
+#[derive(Debug)]
+pub struct ControllerClient {
+    controllers: Controllers<Channel>,
+}
+
+impl ControllerClient {
+    /// A client of the controllers at `members`: their addresses as the cluster knows them, and where to reach them.
+    /// Nothing is dialled yet.
+    ///
+    /// # Errors
+    /// When an address is no host and port.
+    pub fn new(members: Vec<(String, Target)>) -> io::Result<Self> {
+        let member = |(address, target)| Ok((address, ControllerCalls::new(grpc::connect(target)?)));
+        let members = members.into_iter().map(member).collect::<io::Result<_>>()?;
+        Ok(Self { controllers: Controllers::new(members) })
+    }
+
+    /// Has the active controller carry out `command`, and waits for its commit at most for `timeout`.
+    ///
+    /// A command whose answer was lost on the way is sent again, so a topic may be reported as existing that this very
+    /// call has created.
+    ///
+    /// # Errors
+    /// The refusal of the command as a whole; REQUEST_TIMED_OUT if no controller answered in time.
+    pub async fn propose(&self, command: &Command, timeout: Duration) -> Result<Committed, ControlError> {
+        self.call(timeout, |controller| async move { controller.propose(command).await }).await
+    }
+
+    /// How the controllers are, as the first that answers within `timeout` sees it.
+    ///
+    /// # Errors
+    /// REQUEST_TIMED_OUT if none answered in time.
+    pub async fn status(&self, timeout: Duration) -> Result<ControllerStatus, ControlError> {
+        self.call(timeout, |controller| async move { controller.status().await }).await
+    }
+
+    /// The metadata from `from_offset` on; a controller of another cluster than `cluster_id` refuses.
+    ///
+    /// # Errors
+    /// REQUEST_TIMED_OUT if no controller answered within `timeout`.
+    pub async fn follow(
+        &self,
+        from_offset: i64,
+        cluster_id: Option<Uuid>,
+        timeout: Duration,
+    ) -> Result<MetadataStream, ControlError> {
+        self.call(timeout, |controller| async move { controller.follow(from_offset, cluster_id).await }).await
+    }
+
+    async fn call<A, C>(
+        &self,
+        timeout: Duration,
+        call: impl Fn(ControllerCalls<Channel>) -> C,
+    ) -> Result<A, ControlError>
+    where
+        C: Future<Output = Result<A, CallError>>,
+    {
+        match time::timeout(timeout, self.controllers.call(time::sleep, call)).await {
+            Ok(outcome) => outcome.map_err(CallError::into_refusal),
+            Err(_) => Err(ControlError::new(ErrorCode::RequestTimedOut, "No controller answered in time.")),
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The single-writer loop of the active controller: decide, propose, answer when committed and applied.
+//!
+//! Commands are decided one after the other, each on the image that the ones before it will make, without waiting for
+//! their commit; so many proposals share one wait for the disks. An answer leaves only when all that it was decided from
+//! is committed. If a proposal fails (another controller leads), what was decided from it fails too: its entries meet
+//! another image than the one they were decided from, and the machine takes no notice of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use openraft::ServerState;
+use openraft::error::{ClientWriteError, ForwardToLeader};
+use taffrail_core::config::Overrides;
+use taffrail_core::control::{self, Command, ControlError, Inputs, Reply};
+use taffrail_core::errors::ErrorCode;
+use taffrail_core::ids::{BrokerId, Uuid};
+use taffrail_core::image::MetadataImage;
+use taffrail_protocol::persisted::metadata::EventBatch;
+use taffrail_protocol::rpc::Committed;
+use taffrail_runtime::{random, task, time};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::machine::feed::Feed;
+use crate::raft::{Applied, Events, Member, NodeId, Raft};
+use crate::sessions::Sessions;
+
+/// Proposals that may wait to be decided; more wait in their callers.
+const PROPOSALS_MAX: usize = 1_024;
+
+/// Largest entry of the metadata log. One command never needs as much, unless it is absurd.
+const BATCH_BYTES_MAX: usize = 8 << 20;
+
+/// How long an answer that changes nothing waits for the commits that it was decided from.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A refusal, and who might accept.
+#[derive(Debug, Clone)]
+pub(crate) struct Refused {
+    pub(crate) error: ControlError,
+    pub(crate) active: Option<(NodeId, Member)>,
+}
+
+impl From<ControlError> for Refused {
+    fn from(error: ControlError) -> Self {
+        Self { error, active: None }
+    }
+}
+
+pub(crate) type Outcome = Result<Committed, Refused>;
+
+struct Proposal {
+    command: Command,
+    answer: oneshot::Sender<Outcome>,
+}
+
+/// The way to the loop. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Proposer {
+    sender: mpsc::Sender<Proposal>,
+}
+
+impl Proposer {
+    /// Has `command` carried out; answers when it is committed and applied here.
+    pub(crate) async fn propose(&self, command: Command) -> Outcome {
+        let (answer, receiver) = oneshot::channel();
+        let stopping = || Refused::from(ControlError::new(ErrorCode::NotController, "This controller is stopping."));
+        self.sender.send(Proposal { command, answer }).await.map_err(|_| stopping())?;
+        receiver.await.map_err(|_| stopping())?
+    }
+}
+
+/// The image that the next command is decided on: what is applied, and what is on its way.
+struct Pending {
+    term: u64,
+    failures: u64,
+    image: MetadataImage,
+}
+
+/// The loop's state.
+pub(crate) struct Decider {
+    raft: Raft,
+    feed: Arc<Feed>,
+    sessions: Arc<Sessions>,
+    static_config: Overrides,
+    pending: Option<Pending>,
+    /// How many proposals have failed; what was decided before the last failure is void.
+    failures: Arc<AtomicU64>,
+}
+
+impl Decider {
+    /// Starts the loop; it ends when all clones of the returned handle are gone.
+    pub(crate) fn start(
+        raft: Raft,
+        feed: Arc<Feed>,
+        sessions: Arc<Sessions>,
+        static_config: Overrides,
+    ) -> (Proposer, task::JoinHandle<()>) {
+        let (sender, mut receiver) = mpsc::channel::<Proposal>(PROPOSALS_MAX);
+        let failures = Arc::new(AtomicU64::new(0));
+        let mut decider = Self { raft, feed, sessions, static_config, pending: None, failures };
+        let running = task::spawn(async move {
+            while let Some(proposal) = receiver.recv().await {
+                decider.carry_out(proposal).await;
+            }
+        });
+        (Proposer { sender }, running)
+    }
+
+    async fn carry_out(&mut self, proposal: Proposal) {
+        let Proposal { command, answer } = proposal;
+        let image = match self.pending().await {
+            Ok(image) => image,
+            Err(refused) => return send(answer, Err(refused)),
+        };
+        let fresh_ids: Vec<Uuid> = (0..command.ids_needed()).map(|_| random::uuid()).collect();
+        let live_brokers: Vec<BrokerId> = self.sessions.live(&image);
+        let inputs = Inputs { fresh_ids: &fresh_ids, live_brokers: &live_brokers, static_config: &self.static_config };
+        match control::decide(&image, &command, &inputs) {
+            Err(error) => self.settle(image.offset(), Err(error), answer),
+            Ok(decision) if decision.events.is_empty() => self.settle(image.offset(), Ok(decision.reply), answer),
+            Ok(decision) => {
+                let batch = EventBatch { base_offset: image.offset() + 1, events: decision.events };
+                self.propose(batch, decision.reply, answer).await;
+            }
+        }
+    }
+
+    /// The image to decide on. Fails if this controller is not the active one.
+    async fn pending(&mut self) -> Result<MetadataImage, Refused> {
+        let (term, leads, leader) = {
+            let metrics = self.raft.metrics();
+            let metrics = metrics.borrow();
+            (metrics.current_term, metrics.state == ServerState::Leader, active(&metrics))
+        };
+        if !leads {
+            self.pending = None;
+            return Err(not_active(leader));
+        }
+        let failures = self.failures.load(Ordering::Acquire);
+        let current = self.pending.take().filter(|pending| pending.term == term && pending.failures == failures);
+        let pending = match current {
+            Some(pending) => pending,
+            None => {
+                // What earlier leaders left in the log must be applied before anything is decided.
+                self.raft.ensure_linearizable().await.map_err(|_| not_active(leader))?;
+                Pending { term, failures, image: MetadataImage::clone(&self.feed.image()) }
+            }
+        };
+        Ok(self.pending.insert(pending).image.clone())
+    }
+
+    /// Proposes a batch, and answers when it is applied.
+    async fn propose(&mut self, batch: EventBatch, reply: Reply, answer: oneshot::Sender<Outcome>) {
+        let bytes = batch.encode();
+        if bytes.len() > BATCH_BYTES_MAX {
+            let text = format!("The command makes {} bytes of metadata; {BATCH_BYTES_MAX} are allowed.", bytes.len());
+            return send(answer, Err(ControlError::new(ErrorCode::PolicyViolation, text).into()));
+        }
+        let Ok(written) = self.raft.client_write_ff(Events(bytes)).await else {
+            return send(answer, Err(not_active(None)));
+        };
+        if let Some(pending) = &mut self.pending {
+            for event in &batch.events {
+                let applied = pending.image.apply(event);
+                assert!(applied.is_ok(), "a decision fits the image it was made from: {applied:?}");
+            }
+        }
+        let failures = Arc::clone(&self.failures);
+        task::spawn(async move {
+            let outcome = match written.await {
+                Ok(Ok(response)) => match response.data {
+                    Applied::Accepted { offset } => Ok(Committed { reply, offset }),
+                    Applied::Stale => Err(not_active(None)),
+                },
+                Ok(Err(ClientWriteError::ForwardToLeader(ForwardToLeader { leader_id, leader_node }))) => {
+                    Err(not_active(leader_id.zip(leader_node)))
+                }
+                Ok(Err(ClientWriteError::ChangeMembershipError(_))) | Err(_) => Err(not_active(None)),
+            };
+            if outcome.is_err() {
+                failures.fetch_add(1, Ordering::Release);
+            }
+            send(answer, outcome);
+        });
+    }
+
+    /// Answers without a proposal, when all up to `offset`, from which the answer was decided, is applied.
+    fn settle(&self, offset: i64, outcome: Result<Reply, ControlError>, answer: oneshot::Sender<Outcome>) {
+        let outcome = match outcome {
+            Ok(reply) => Ok(Committed { reply, offset }),
+            Err(error) => Err(Refused::from(error)),
+        };
+        let mut applied = self.feed.subscribe();
+        if *applied.borrow() >= offset {
+            return send(answer, outcome);
+        }
+        task::spawn(async move {
+            let settled = time::timeout(SETTLE_TIMEOUT, applied.wait_for(|applied| *applied >= offset)).await;
+            let outcome = if matches!(settled, Ok(Ok(_))) { outcome } else { Err(not_active(None)) };
+            send(answer, outcome);
+        });
+    }
+}
+
+fn send(answer: oneshot::Sender<Outcome>, outcome: Outcome) {
+    // The caller may have gone; the command stands all the same.
+    let _ = answer.send(outcome);
+}
+
+/// The active controller, as Raft's metrics know it.
+pub(crate) fn active(metrics: &openraft::RaftMetrics<NodeId, Member>) -> Option<(NodeId, Member)> {
+    let leader = metrics.current_leader?;
+    let member = metrics.membership_config.membership().get_node(&leader)?;
+    Some((leader, member.clone()))
+}
+
+pub(crate) fn not_active(active: Option<(NodeId, Member)>) -> Refused {
+    let error = match &active {
+        Some((leader, _)) => {
+            let text = format!("The active controller appears to be node {}.", leader.controller);
+            ControlError::new(ErrorCode::NotController, text)
+        }
+        None => ControlError::new(ErrorCode::NotController, "No controller appears to be active."),
+    };
+    Refused { error, active }
+}

@@ -1,0 +1,93 @@
+//! The consensus library, contained: only this crate knows it, and only its own forms reach disk and wire.
+
+pub(crate) mod messages;
+pub(crate) mod network;
+pub(crate) mod service;
+
+use std::fmt;
+use std::io::Cursor;
+
+use serde::{Deserialize, Serialize};
+use taffrail_core::ids::Uuid;
+
+openraft::declare_raft_types!(
+    /// The types that Raft works with here.
+    pub(crate) TypeConfig:
+        D = Events,
+        R = Applied,
+        NodeId = NodeId,
+        Node = Member,
+        SnapshotData = Cursor<Vec<u8>>,
+);
+
+pub(crate) type Raft = openraft::Raft<TypeConfig>;
+pub(crate) type Entry = openraft::Entry<TypeConfig>;
+pub(crate) type LogId = openraft::LogId<NodeId>;
+pub(crate) type Vote = openraft::Vote<NodeId>;
+pub(crate) type Membership = openraft::Membership<NodeId, Member>;
+pub(crate) type StoredMembership = openraft::StoredMembership<NodeId, Member>;
+pub(crate) type SnapshotMeta = openraft::SnapshotMeta<NodeId, Member>;
+pub(crate) type Snapshot = openraft::Snapshot<TypeConfig>;
+pub(crate) type StorageError = openraft::StorageError<NodeId>;
+
+/// A Raft node is a controller with one life of its disk: with an empty disk it is another node, because it has forgotten
+/// how it voted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub(crate) struct NodeId {
+    /// Number of the controller.
+    pub(crate) controller: i32,
+    /// Identity of its metadata directory.
+    pub(crate) directory: [u8; 16],
+}
+
+impl NodeId {
+    pub(crate) fn new(controller: i32, directory: Uuid) -> Self {
+        Self { controller, directory: directory.0 }
+    }
+
+    pub(crate) fn directory(&self) -> Uuid {
+        Uuid(self.directory)
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.controller, self.directory())
+    }
+}
+
+/// What the others know of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Member {
+    /// Host and port of its gRPC service.
+    pub(crate) address: String,
+}
+
+/// One entry of the metadata log: an encoded batch of events.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Events(pub(crate) Vec<u8>);
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Events({} bytes)", self.0.len())
+    }
+}
+
+/// What came of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Applied {
+    /// The image has its events now; `offset` is that of the last one.
+    Accepted {
+        /// Metadata offset of the last event.
+        offset: i64,
+    },
+    /// It was decided from another image than the one it met: it changed nothing.
+    Stale,
+}
+
+#[cfg(test)]
+impl From<u64> for NodeId {
+    fn from(number: u64) -> Self {
+        Self { controller: i32::try_from(number).unwrap(), directory: [7; 16] }
+    }
+}

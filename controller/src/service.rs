@@ -1,0 +1,247 @@
+//! The gRPC service that brokers, the operator and the command line call.
+
+use std::sync::Arc;
+
+use openraft::ServerState;
+use taffrail_core::control::{BrokerIdentity, Command, ControlError};
+use taffrail_core::errors::ErrorCode;
+use taffrail_core::ids::BrokerId;
+use taffrail_core::image::MetadataImage;
+use taffrail_protocol::persisted::metadata::snapshot_messages;
+use taffrail_protocol::rpc::v1::controller_server::Controller as ControllerRpc;
+use taffrail_protocol::rpc::{
+    FormatError, RPC_VERSION, check_version, command_from_message, id_from_bytes, id_to_bytes, refusal_to_message,
+    reply_to_message, required, v1,
+};
+use taffrail_runtime::shutdown::Shutdown;
+use taffrail_runtime::task;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::decider::{Proposer, Refused, active, not_active};
+use crate::machine::feed::{Feed, Step};
+use crate::raft::{Member, NodeId, Raft};
+use crate::sessions::Sessions;
+
+/// Updates that wait for one follower: a slow one holds no more than this in memory.
+const UPDATES_WAITING_MAX: usize = 4;
+
+/// Batches taken from the feed in one go.
+const BATCHES_MAX: usize = 64;
+
+type Update = Result<v1::MetadataUpdate, Status>;
+
+/// Answers the calls of `taffrail.v1.Controller`.
+pub(crate) struct ControllerService {
+    pub(crate) node: NodeId,
+    pub(crate) raft: Raft,
+    pub(crate) feed: Arc<Feed>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) proposer: Proposer,
+    pub(crate) shutdown: Shutdown,
+}
+
+impl ControllerService {
+    /// The active controller, if it is another one.
+    fn other_active(&self) -> Option<Refused> {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        (metrics.state != ServerState::Leader).then(|| not_active(active(&metrics)))
+    }
+
+    async fn judge(&self, request: &v1::HeartbeatRequest) -> Result<v1::HeartbeatReply, Refused> {
+        if let Some(refused) = self.other_active() {
+            return Err(refused);
+        }
+        let broker = BrokerIdentity { id: BrokerId(request.broker), epoch: request.epoch };
+        let image = self.feed.image();
+        let mut fenced = self.registration(&image, broker)?;
+        self.sessions.touch(broker);
+        // The epoch is the offset of the registration: who has applied that far knows itself, and all before.
+        let caught_up = request.metadata_offset >= request.epoch;
+        let mut metadata_offset = image.offset();
+        if fenced && caught_up && request.ready {
+            metadata_offset = self.proposer.propose(Command::UnfenceBroker(broker)).await?.offset;
+            fenced = false;
+        }
+        Ok(v1::HeartbeatReply {
+            format_version: RPC_VERSION,
+            fenced,
+            caught_up,
+            metadata_offset,
+            ..v1::HeartbeatReply::default()
+        })
+    }
+
+    /// Whether the registered broker is fenced.
+    fn registration(&self, image: &MetadataImage, broker: BrokerIdentity) -> Result<bool, ControlError> {
+        match image.broker(broker.id) {
+            None => Err(ControlError::plain(ErrorCode::BrokerIdNotRegistered)),
+            Some(known) if known.epoch != broker.epoch => Err(ControlError::plain(ErrorCode::StaleBrokerEpoch)),
+            Some(known) => Ok(known.fenced),
+        }
+    }
+}
+
+fn refused(error: &FormatError) -> Status {
+    match error {
+        FormatError::NewerVersion { .. } => Status::failed_precondition(error.to_string()),
+        _ => Status::invalid_argument(error.to_string()),
+    }
+}
+
+fn checked(found: u32) -> Result<(), Status> {
+    check_version("a request", found, RPC_VERSION).map_err(|error| refused(&error))
+}
+
+fn address(active: (NodeId, Member)) -> v1::ControllerAddress {
+    v1::ControllerAddress { id: active.0.controller, address: active.1.address }
+}
+
+#[tonic::async_trait]
+impl ControllerRpc for ControllerService {
+    type FollowStream = ReceiverStream<Update>;
+
+    async fn propose(&self, request: Request<v1::ProposeRequest>) -> Result<Response<v1::ProposeReply>, Status> {
+        use v1::propose_reply::Outcome;
+        let request = request.into_inner();
+        checked(request.format_version)?;
+        let command = required("a request", "command", request.command).and_then(command_from_message);
+        let outcome = match command.map_err(|error| refused(&error))? {
+            // Founding is the business of whoever holds the grant, in its own process.
+            Command::CreateCluster { .. } => {
+                let text = "A cluster is founded by a bootstrap grant only.";
+                Err(ControlError::new(ErrorCode::InvalidRequest, text).into())
+            }
+            command => self.proposer.propose(command).await,
+        };
+        let mut reply = v1::ProposeReply { format_version: RPC_VERSION, ..v1::ProposeReply::default() };
+        match outcome {
+            Ok(committed) => {
+                reply.outcome = Some(Outcome::Reply(reply_to_message(&committed.reply)));
+                reply.metadata_offset = committed.offset;
+            }
+            Err(refused) => {
+                reply.outcome = Some(Outcome::Refusal(refusal_to_message(&refused.error)));
+                reply.active = refused.active.map(address);
+            }
+        }
+        Ok(Response::new(reply))
+    }
+
+    async fn follow(&self, request: Request<v1::FollowRequest>) -> Result<Response<Self::FollowStream>, Status> {
+        let request = request.into_inner();
+        checked(request.format_version)?;
+        let cluster_id = request.cluster_id.map(|bytes| id_from_bytes("a request", "cluster_id", &bytes)).transpose();
+        if let (Some(theirs), Some(ours)) =
+            (cluster_id.map_err(|error| refused(&error))?, self.feed.image().cluster_id())
+            && theirs != ours
+        {
+            return Err(Status::failed_precondition(format!("this is cluster {ours}, not {theirs}")));
+        }
+        if request.from_offset < 0 {
+            return Err(Status::invalid_argument(format!("{} is no metadata offset", request.from_offset)));
+        }
+        let (sender, receiver) = mpsc::channel(UPDATES_WAITING_MAX);
+        let (feed, shutdown) = (Arc::clone(&self.feed), self.shutdown.clone());
+        task::spawn(async move {
+            tokio::select! {
+                () = feed_follower(&feed, request.from_offset, &sender) => {}
+                () = sender.closed() => {}
+                () = shutdown.triggered() => {}
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn heartbeat(&self, request: Request<v1::HeartbeatRequest>) -> Result<Response<v1::HeartbeatReply>, Status> {
+        let request = request.into_inner();
+        checked(request.format_version)?;
+        let reply = self.judge(&request).await.unwrap_or_else(|refused| v1::HeartbeatReply {
+            format_version: RPC_VERSION,
+            refusal: Some(refusal_to_message(&refused.error)),
+            active: refused.active.map(address),
+            ..v1::HeartbeatReply::default()
+        });
+        Ok(Response::new(reply))
+    }
+
+    async fn status(&self, request: Request<v1::StatusRequest>) -> Result<Response<v1::StatusReply>, Status> {
+        checked(request.into_inner().format_version)?;
+        let image = self.feed.image();
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        let membership = metrics.membership_config.membership();
+        let voter = |id: NodeId| v1::Voter {
+            id: id.controller,
+            directory_id: id_to_bytes(id.directory()),
+            address: membership.get_node(&id).map(|member| member.address.clone()).unwrap_or_default(),
+        };
+        Ok(Response::new(v1::StatusReply {
+            format_version: RPC_VERSION,
+            cluster_id: image.cluster_id().map(id_to_bytes),
+            controller_id: self.node.controller,
+            directory_id: id_to_bytes(self.node.directory()),
+            active: active(&metrics).map(address),
+            term: metrics.current_term,
+            last_log_index: metrics.last_log_index.unwrap_or_default(),
+            applied_log_index: metrics.last_applied.map(|log_id| log_id.index).unwrap_or_default(),
+            metadata_offset: image.offset(),
+            voters: membership.voter_ids().map(voter).collect(),
+        }))
+    }
+}
+
+/// Sends everything from `next` on to one follower, until it goes.
+async fn feed_follower(feed: &Feed, mut next: i64, sender: &mpsc::Sender<Update>) {
+    use v1::metadata_update::Update as Part;
+    let mut applied = feed.subscribe();
+    loop {
+        // Marked as seen before it is asked for, so that nothing falls between.
+        applied.borrow_and_update();
+        let parts: Vec<Part> = match feed.next(next, BATCHES_MAX) {
+            Step::Batches(batches) => {
+                next = batches.last().map_or(next, |batch| batch.next_offset());
+                batches.iter().map(|batch| Part::Events(batch.to_message())).collect()
+            }
+            Step::Snapshot(image) => {
+                next = image.offset() + 1;
+                if send_snapshot(&image, sender).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            Step::Wait => {
+                if applied.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            }
+        };
+        for part in parts {
+            if send_part(part, sender).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The follower has gone.
+struct Gone;
+
+async fn send_part(part: v1::metadata_update::Update, sender: &mpsc::Sender<Update>) -> Result<(), Gone> {
+    let update = v1::MetadataUpdate { format_version: RPC_VERSION, update: Some(part) };
+    sender.send(Ok(update)).await.map_err(|_| Gone)
+}
+
+/// Chunk by chunk, so that only a few are in memory at a time.
+async fn send_snapshot(image: &MetadataImage, sender: &mpsc::Sender<Update>) -> Result<(), Gone> {
+    use v1::metadata_update::Update as Part;
+    let (header, chunks) = snapshot_messages(image);
+    send_part(Part::Snapshot(header), sender).await?;
+    for chunk in chunks {
+        send_part(Part::SnapshotChunk(chunk), sender).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! gRPC between our own processes: over TCP, or over a pipe in memory when both ends are one process.
+//!
+//! `taffrail up` and the simulator run the very services that machines run; only the pipe differs. Names are resolved anew
+//! at each dial, because pods change their address.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::service::Routes;
+use tonic::transport::server::Connected;
+use tonic::transport::{Channel, Endpoint, Server, Uri};
+
+use crate::net::{TcpListener, connect as dial};
+use crate::shutdown::Shutdown;
+use crate::{task, time};
+
+/// Connections that one service holds at a time; more wait in the kernel.
+const CONNECTIONS_MAX: usize = 1_024;
+
+/// Calls that one connection may have under way.
+const STREAMS_PER_CONNECTION_MAX: u32 = 256;
+
+/// Bytes that a pipe in memory holds in each direction.
+const PIPE_BYTES: usize = 256 << 10;
+
+/// Connections in memory that wait to be taken.
+const PIPES_WAITING_MAX: usize = 64;
+
+/// How long a dial may take.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a silent connection is trusted before it is asked whether it lives, and how long the answer may take.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// How long to wait after the system could give no connection, for instance for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Where a service is reached.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// Host and port.
+    Address(String),
+    /// The other end of a [`memory`] pipe.
+    Memory(MemoryConnector),
+}
+
+/// Where a service takes connections.
+#[derive(Debug)]
+pub enum Listener {
+    /// A socket.
+    Tcp(TcpListener),
+    /// This end of a [`memory`] pipe.
+    Memory(MemoryListener),
+}
+
+/// The side of a pipe in memory that takes connections.
+#[derive(Debug)]
+pub struct MemoryListener {
+    receiver: mpsc::Receiver<DuplexStream>,
+}
+
+/// The side of a pipe in memory that makes connections. Clones reach the same listener.
+#[derive(Clone, Debug)]
+pub struct MemoryConnector {
+    sender: mpsc::Sender<DuplexStream>,
+}
+
+impl MemoryConnector {
+    async fn connect(&self) -> io::Result<DuplexStream> {
+        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+        self.sender.send(theirs).await.map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
+        Ok(ours)
+    }
+}
+
+/// A service's two ends within one process.
+pub fn memory() -> (MemoryListener, MemoryConnector) {
+    let (sender, receiver) = mpsc::channel(PIPES_WAITING_MAX);
+    (MemoryListener { receiver }, MemoryConnector { sender })
+}
+
+/// Serves `routes` on `listener` until `shutdown` is triggered; calls under way are finished, streams are cut.
+///
+/// # Errors
+/// When the transport itself fails; a broken connection is not such a failure.
+pub async fn serve(listener: Listener, routes: Routes, shutdown: Shutdown) -> io::Result<()> {
+    let (sender, receiver) = mpsc::channel(1);
+    let accepting = task::spawn(accept(listener, sender, shutdown.clone()));
+    let served = Server::builder()
+        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .http2_keepalive_interval(Some(KEEP_ALIVE))
+        .http2_keepalive_timeout(Some(KEEP_ALIVE))
+        .add_routes(routes)
+        .serve_with_incoming_shutdown(ReceiverStream::new(receiver), async move { shutdown.triggered().await })
+        .await;
+    accepting.abort();
+    served.map_err(io::Error::other)
+}
+
+/// A channel to `target`. It dials at the first call and again after a loss; a call fails while nobody answers.
+///
+/// # Errors
+/// When the address is no host and port.
+pub fn connect(target: Target) -> io::Result<Channel> {
+    let authority = match &target {
+        Target::Address(address) => address.clone(),
+        Target::Memory(_) => "memory".to_owned(),
+    };
+    let endpoint = Endpoint::from_shared(format!("http://{authority}"))
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, format!("'{authority}' is no address: {error}")))?
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE)
+        .keep_alive_while_idle(true);
+    Ok(endpoint.connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
+        let target = target.clone();
+        async move {
+            let dialled = time::timeout(DIAL_TIMEOUT, open(&target)).await;
+            dialled.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map(TokioIo::new)
+        }
+    })))
+}
+
+async fn open(target: &Target) -> io::Result<Pipe> {
+    match target {
+        Target::Address(address) => Ok(Pipe::new(dial(address).await?)),
+        Target::Memory(connector) => Ok(Pipe::new(connector.connect().await?)),
+    }
+}
+
+async fn accept(mut listener: Listener, sender: mpsc::Sender<io::Result<Pipe>>, shutdown: Shutdown) {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
+        let accepted = tokio::select! {
+            accepted = next(&mut listener) => accepted,
+            () = shutdown.triggered() => return,
+        };
+        match accepted {
+            Ok(Some(stream)) => {
+                if sender.send(Ok(Pipe { _permit: Some(permit), ..stream })).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(%error, "no gRPC connection can be taken");
+                time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// The next connection; `None` = nobody can connect any more.
+async fn next(listener: &mut Listener) -> io::Result<Option<Pipe>> {
+    match listener {
+        Listener::Tcp(listener) => {
+            let (stream, _) = listener.accept().await?;
+            Ok(Some(Pipe::new(stream.attach()?)))
+        }
+        Listener::Memory(listener) => Ok(listener.receiver.recv().await.map(|stream| Pipe::new(stream))),
+    }
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A connection of either kind. Holds its place among [`CONNECTIONS_MAX`] while it lives.
+struct Pipe {
+    stream: Box<dyn Stream>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Pipe {
+    fn new(stream: impl Stream + 'static) -> Self {
+        Self { stream: Box::new(stream), _permit: None }
+    }
+}
+
+impl Connected for Pipe {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for Pipe {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Pipe {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream).poll_shutdown(context)
+    }
+}
