@@ -1,13 +1,14 @@
 """Fixtures: one broker that most tests share, brokers of their own for those that stop or fill one, and a RAW client."""
 
+import contextlib
 import os
 import sys
 
 import pytest
 
 from raw import broker as brokers
-from raw.client import Client
-from raw.groups import wait_for_coordinator
+from raw.client import Client, unique
+from raw.groups import Member, wait_for_coordinator
 
 
 def pytest_addoption(parser):
@@ -59,6 +60,25 @@ def coordinator(broker, client):
     """A client of the shared broker once its group coordinator serves."""
     wait_for_coordinator(client.connection, "any")
     return client
+
+
+@pytest.fixture
+def group():
+    """The id of this test's own group."""
+    return unique("group")
+
+
+@pytest.fixture
+def topic(coordinator):
+    """The name of this test's own topic, where a group coordinator serves."""
+    return coordinator.new_topic("g").name
+
+
+@pytest.fixture
+def members(broker, group, coordinator):
+    """Makes members of this test's group: `members(count)`; their sockets are closed at the end."""
+    with contextlib.ExitStack() as stack:
+        yield lambda count=1, **options: [stack.enter_context(Member(broker, group, **options)) for _ in range(count)]
 
 
 @pytest.fixture

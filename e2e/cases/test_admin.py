@@ -264,8 +264,8 @@ def test_bad_name_is_refused_by_every_way_of_creation(client, name):
 def test_longest_name_and_names_that_differ_in_case_are_kept_apart(broker, client):
     """A-03: 249 characters are allowed; each of a pair has its own records, also on disk."""
     long_name = unique("x").ljust(249, "x")
-    pair = [f"{unique('Case')}", ""]
-    pair[1] = pair[0].swapcase()
+    name = unique("Case")
+    pair = (name, name.swapcase())
     for name in (long_name, *pair):
         assert client.create(name).error_code == errors.NONE
         client.wait_until_served(name)

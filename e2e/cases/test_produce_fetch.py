@@ -5,22 +5,21 @@ import threading
 import time
 import uuid
 
+import confluent_kafka
 import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from raw import errors
-from raw.batch import CODECS, SNAPPY, Batch, Record, compress, now_ms, raw_snappy, read_batches, values_batch
+from raw.batch import ALL_CODECS, CODECS, HOUR_AGO, SNAPPY, Batch, Record, compress, now_ms, raw_snappy, read_batches, values_batch
 from raw.broker import is_kafka
-from raw.client import EARLIEST, LATEST, MAX_TIMESTAMP, Client, fetch_partition, produce_fields, unique
-from raw.sessions import FetchSession, partitions_in
+from raw.client import MAX_TIMESTAMP, Client, fetch_partition, produce_fields, unique
+from raw.sessions import partitions_in
 from raw.wait import eventually
 
 MIB = 1 << 20
 HOUR_MS = 3_600_000
 CLOCK_SLACK_MS = 5_000
-HOUR_AGO = now_ms() - HOUR_MS  # times that retention does not mind
-ALL_CODECS = {"none": 0, **CODECS}
 RSS_LIMIT_BYTES = 300 * MIB
 BROKER_FETCH_MAX_BYTES = 57_671_680  # fetch.max.bytes, Kafka's default
 PRODUCER_EXPIRATION_MS = 2_000
@@ -206,11 +205,9 @@ def test_librdkafkas_report_and_consumer_agree_on_log_append_time(broker, client
 
 def confluent_read(broker, topic, count, timeout_s=20, offset=0, **settings):
     """`count` messages of partition 0 by librdkafka, without a group."""
-    from confluent_kafka import TopicPartition as Place
-
     base = {"bootstrap.servers": broker.bootstrap, "group.id": unique("reader"), "enable.auto.commit": False}
     consumer = Consumer({**base, "auto.offset.reset": "earliest", "fetch.max.bytes": 50 * MIB, **settings})
-    consumer.assign([Place(topic, 0, offset)])
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, offset)])
     messages, deadline = [], time.monotonic() + timeout_s
     with contextlib.closing(consumer):
         while len(messages) < count and time.monotonic() < deadline:
@@ -410,156 +407,6 @@ def test_fetch_answers_once_its_own_limits_allow_no_more(client):
         assert time.monotonic() - started < 1
 
 
-# F-07 and fetch sessions
-
-
-def test_session_tells_of_data_in_a_partition_that_was_idle(client, broker):
-    """F-07 a: data is seen within 1 s of its acknowledgement, through a session that waits."""
-    topic = client.new_topic("idle", partitions=30)
-    with broker.connect() as connection:
-        session = FetchSession(connection)
-        assert len(partitions_in(session.fetch([(topic.id, p, 0) for p in range(30)]))) == 30
-        for partition in (17, 3, 17):
-            assert partitions_in(session.fetch()) == {}
-            waiting = connection.send("Fetch", session.version, **session.fields((), (), 10_000))
-            offset = client.append_values(topic.name, b"fresh", partition=partition)
-            acknowledged = time.monotonic()
-            answer = connection.receive("Fetch", session.version, waiting)
-            assert time.monotonic() - acknowledged < 1
-            session.epoch += 1
-            assert list(partitions_in(answer)) == [(topic.id, partition)]
-            session.fetch([(topic.id, partition, offset + 1)])
-
-
-def test_session_adds_and_forgets_topics(client, broker):
-    """F-07 b: what is added is served, what is forgotten is not."""
-    first, second = client.new_topic("first"), client.new_topic("second")
-    with broker.connect() as connection:
-        session = FetchSession(connection)
-        session.fetch([(first.id, 0, 0)])
-        client.append_values(second.name, b"x")
-        assert list(partitions_in(session.fetch([(second.id, 0, 0)]))) == [(second.id, 0)]
-        session.fetch(forget=[(second.id, 0)])
-        client.append_values(second.name, b"y")
-        client.append_values(first.name, b"z")
-        assert list(partitions_in(session.fetch())) == [(first.id, 0)]
-
-
-def test_recreated_topic_gives_a_session_a_definite_error_and_then_its_new_data(client, broker):
-    """F-07 c: 100 or 103 for the old id; after a refresh the new topic is read, and the others are served all along."""
-    name, other = unique("again"), client.new_topic("other")
-    client.create(name)
-    client.wait_until_served(name)
-    old = client.topic_metadata(name).topic_id
-    client.append_values(name, b"old")
-    with broker.connect() as connection:
-        session = FetchSession(connection)
-        session.fetch([(old, 0, 1), (other.id, 0, 0)])
-        assert client.delete_topic(name) == errors.NONE
-        eventually(lambda: client.create(name).error_code == errors.NONE, what="the topic made again")
-        client.wait_until_served(name)
-        client.append_values(name, b"new")
-        client.append_values(other.name, b"other")
-        entries = partitions_in(session.fetch())
-        assert entries[(old, 0)].error_code in (errors.UNKNOWN_TOPIC_ID, errors.INCONSISTENT_TOPIC_ID)
-        assert read_batches(entries[(other.id, 0)].records)[0].records[0].value == b"other"
-        new = client.topic_metadata(name).topic_id
-        assert new != old
-        entries = partitions_in(session.fetch([(new, 0, 0)], forget=[(old, 0)]))
-        assert read_batches(entries[(new, 0)].records)[0].records[0].value == b"new"
-
-
-def test_deleted_topic_wakes_a_waiting_session(client, broker):
-    """F-07 c: a consumer that waits for data of a topic that goes is told, not left to its full wait."""
-    topic = client.new_topic("doomed")
-    with broker.connect() as connection:
-        session = FetchSession(connection)
-        session.fetch([(topic.id, 0, 0)])
-        assert client.delete_topic(topic.name) == errors.NONE
-        eventually(
-            lambda: partitions_in(session.fetch(max_wait_ms=100)).get((topic.id, 0), {}).get("error_code"),
-            wanted=lambda code: code in (errors.UNKNOWN_TOPIC_ID, errors.UNKNOWN_TOPIC_OR_PARTITION),
-            what="an error for the deleted topic",
-        )
-
-
-def test_session_lost_in_a_restart_gives_70_and_heals(restartable):
-    """F-07 e: the session's partitions are not served half; a full fetch makes a new session."""
-    with Client(restartable) as client:
-        topic = client.new_topic("session")
-        client.append_values(topic.name, b"x")
-        session = FetchSession(client.connection)
-        session.fetch([(topic.id, 0, 1)])
-        restartable.restart()
-        client.reconnect()
-        session.connection = client.connection
-        assert session.fetch().error_code == errors.FETCH_SESSION_ID_NOT_FOUND
-        client.wait_until_served(topic.name)
-        healed = FetchSession(client.connection)
-        (batch,) = read_batches(partitions_in(healed.fetch([(topic.id, 0, 0)]))[(topic.id, 0)].records)
-        assert batch.records[0].value == b"x"
-        assert healed.id
-
-
-def test_session_lists_only_what_has_news(client, broker):
-    """Section 8, sessions: the first answer lists all, later ones what has data, a moved start or an error."""
-    topic = client.new_topic("news", partitions=3)
-    with broker.connect() as connection:
-        session = FetchSession(connection)
-        assert len(partitions_in(session.fetch([(topic.id, p, 0) for p in range(3)]))) == 3
-        assert partitions_in(session.fetch()) == {}
-        client.append_values(topic.name, b"a", b"b", partition=1)
-        assert list(partitions_in(session.fetch())) == [(topic.id, 1)]
-        assert list(partitions_in(session.fetch([(topic.id, 1, 2)]))) == []
-        client.delete_records(topic.name, 2, partition=1)
-        entries = partitions_in(session.fetch())
-        assert [(place, e.log_start_offset, e.records) for place, e in entries.items()] == [((topic.id, 1), 2, b"")]
-
-
-def test_session_epoch_must_be_the_next_one(client, broker):
-    """Section 8, sessions: wrong epoch 71, and the session goes on with the right one."""
-    topic = client.new_topic("epoch")
-    with broker.connect() as connection:
-        session = FetchSession(connection)
-        session.fetch([(topic.id, 0, 0)])
-        session.epoch = 9
-        assert session.fetch().error_code == errors.INVALID_FETCH_SESSION_EPOCH
-        session.epoch = 1
-        assert session.fetch().error_code == errors.NONE
-
-
-def test_session_cannot_change_between_names_and_ids(client, broker):
-    """Section 8, sessions: error 106 when a session by id is asked by name."""
-    topic = client.new_topic("mixed")
-    with broker.connect() as connection:
-        session = FetchSession(connection)
-        session.fetch([(topic.id, 0, 0)])
-        session.version = 12
-        assert session.fetch().error_code == errors.FETCH_SESSION_TOPIC_ID_ERROR
-
-
-def test_final_epoch_closes_the_session(client, broker):
-    """Section 8, sessions: epoch -1 ends it, and its id is unknown from then on."""
-    topic = client.new_topic("close")
-    with broker.connect() as connection:
-        session = FetchSession(connection)
-        session.fetch([(topic.id, 0, 0)])
-        closing = FetchSession(connection)
-        closing.id, closing.epoch = session.id, -1
-        assert closing.fetch([(topic.id, 0, 0)]).session_id == 0
-        assert session.fetch().error_code == errors.FETCH_SESSION_ID_NOT_FOUND
-
-
-def test_session_repeats_an_error_until_it_is_gone(client, broker):
-    """Section 8, sessions: an error is not "no change"."""
-    topic = client.new_topic("errors")
-    with broker.connect() as connection:
-        session = FetchSession(connection)
-        for wanted in ([(topic.id, 0, 99)], [], []):
-            assert partitions_in(session.fetch(wanted))[(topic.id, 0)].error_code == errors.OFFSET_OUT_OF_RANGE
-        assert partitions_in(session.fetch([(topic.id, 0, 0)])).get((topic.id, 0), {}).get("error_code", 0) == 0
-
-
 # F-08
 
 
@@ -582,9 +429,7 @@ def test_log_start_inside_a_batch_is_what_every_reader_starts_at(restartable):
 
 
 def first_offsets_of_clients(broker, topic):
-    from confluent_kafka import OFFSET_BEGINNING
-
-    return [confluent_read(broker, topic, 1, offset=OFFSET_BEGINNING)[0].offset(), kafka_python_first_offset(broker, topic)]
+    return [confluent_read(broker, topic, 1, offset=confluent_kafka.OFFSET_BEGINNING)[0].offset(), kafka_python_first_offset(broker, topic)]
 
 
 def kafka_python_first_offset(broker, topic):
@@ -840,74 +685,6 @@ def test_leader_epochs_fence_reads(restartable):
             wanted[epoch - 1] = errors.FENCED_LEADER_EPOCH
         for asked, code in wanted.items():
             assert client.fetch(topic, current_leader_epoch=asked).error_code == code
-
-
-# Section 8, ListOffsets and OffsetForLeaderEpoch
-
-
-@pytest.mark.parametrize("codec", ALL_CODECS.values(), ids=ALL_CODECS)
-def test_time_lookup_finds_the_first_record_at_or_after(client, codec):
-    """Section 8, ListOffsets: against brute force, inside compressed batches too."""
-    topic = client.new_topic("lookup").name
-    times = [[HOUR_AGO + t for t in batch] for batch in ([100, 50, 300], [200, 250, 250], [400], [380, 390])]
-    for batch in times:
-        client.append(topic, Batch([Record(b"x", timestamp=t) for t in batch], codec=codec))
-    flat = [t for batch in times for t in batch]
-    for asked in (0, *(HOUR_AGO + t for t in (0, 50, 51, 100, 101, 200, 300, 301, 380, 400, 401))):
-        wanted = next(((i, t) for i, t in enumerate(flat) if t >= asked), (-1, -1))
-        answer = client.list_offset(topic, asked)
-        assert (answer.error_code, (answer.offset, answer.timestamp)) == (errors.NONE, wanted), asked
-
-
-def test_special_offsets_of_a_log_without_tiers(client):
-    """Section 8, ListOffsets: latest, earliest, newest time, and the tiered ones as Kafka answers them without tiers."""
-    topic = client.new_topic("special").name
-    for start in (0, 10):
-        client.append(topic, Batch([Record(b"x", timestamp=HOUR_AGO + start + i) for i in range(10)]))
-    client.delete_records(topic, 5)
-    answers = {t: client.list_offset(topic, t) for t in (-1, -2, -3, -4, -5, -6)}
-    assert {t: (a.error_code, a.offset, a.timestamp) for t, a in answers.items()} == {
-        -1: (errors.NONE, 20, -1),
-        -2: (errors.NONE, 5, -1),
-        -3: (errors.NONE, 19, HOUR_AGO + 19),
-        -4: (errors.NONE, 5, -1),
-        -5: (errors.NONE, -1, -1),
-        -6: (errors.NONE, -1, -1),
-    }
-
-
-def test_empty_log_has_no_offset_for_any_time(client):
-    """Section 8, ListOffsets: offset -1 and time -1 without an error."""
-    topic = client.new_topic("empty").name
-    for timestamp in (0, now_ms(), MAX_TIMESTAMP):
-        answer = client.list_offset(topic, timestamp)
-        assert (answer.error_code, answer.offset, answer.timestamp) == (errors.NONE, -1, -1)
-    for timestamp in (LATEST, EARLIEST):
-        assert client.list_offset(topic, timestamp, isolation_level=1).offset == 0
-
-
-def test_list_offsets_tells_the_leader_epoch(client):
-    """Section 8, ListOffsets v4+: the epoch of the record found, or of the leader."""
-    topic = client.new_topic("epoch").name
-    client.append_values(topic, b"x")
-    epoch = client.topic_metadata(topic).partitions[0].leader_epoch
-    for timestamp in (LATEST, EARLIEST, 0):
-        assert client.list_offset(topic, timestamp).leader_epoch == epoch
-
-
-def test_end_of_the_current_epoch_is_the_logs_end(client):
-    """Section 8, OffsetForLeaderEpoch: largest epoch at or below the asked one; an unknown one gives (-1, -1)."""
-    topic = client.new_topic("end").name
-    client.append_values(topic, *[b"x"] * 7)
-    epoch = client.topic_metadata(topic).partitions[0].leader_epoch
-
-    def end_of(asked):
-        topics = [{"topic": topic, "partitions": [{"partition": 0, "leader_epoch": asked}]}]
-        answer = client.call("OffsetForLeaderEpoch", 4, replica_id=-1, topics=topics).topics[0].partitions[0]
-        return (answer.error_code, answer.leader_epoch, answer.end_offset)
-
-    assert end_of(epoch) == (errors.NONE, epoch, 7)
-    assert end_of(epoch + 1) == (errors.NONE, -1, -1)
 
 
 def test_unknown_topic_id_is_refused_and_others_are_served(client):

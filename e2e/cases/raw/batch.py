@@ -14,6 +14,7 @@ from .wire import Reader, encode_varint
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 CODECS = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+ALL_CODECS = {"none": 0, **CODECS}
 LOG_APPEND_TIME = 1 << 3
 TRANSACTIONAL = 1 << 4
 CONTROL = 1 << 5
@@ -28,6 +29,9 @@ SNAPPY_JAVA_MAGIC = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
 
 def now_ms():
     return time.time_ns() // 1_000_000
+
+
+HOUR_AGO = now_ms() - 3_600_000  # records dated so are in every window, and no retention minds them
 
 
 @dataclasses.dataclass

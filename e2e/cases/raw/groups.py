@@ -18,6 +18,8 @@ JOIN, SYNC, HEARTBEAT, LEAVE = 9, 5, 4, 5
 COMMIT, OFFSET_FETCH, DESCRIBE = 9, 9, 5
 SESSION_TIMEOUT_MS = 10_000
 NO_GENERATION = -1
+STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"
+PREPARING, COMPLETING = "PreparingRebalance", "CompletingRebalance"
 
 
 class Member:
@@ -179,7 +181,7 @@ def wait_for_members(connection, group, count):
         described = describe(connection, group)
         return (described.group_state, len(described.members))
 
-    eventually(found, wanted=lambda pair: pair == ("PreparingRebalance", count), what=f"{count} members that join")
+    eventually(found, wanted=lambda pair: pair == (PREPARING, count), what=f"{count} members that join")
 
 
 def sync_all(members, answers):
@@ -198,6 +200,18 @@ def describe(connection, group, version=DESCRIBE):
 
 def state_of(connection, group):
     return describe(connection, group).group_state
+
+
+def wait_for_state(connection, group, state, timeout_s=15):
+    """Until DescribeGroups says so; bounded."""
+    eventually(lambda: state_of(connection, group), wanted=lambda s: s == state, timeout_s=timeout_s, what=f"{group} to be {state}")
+
+
+def listed(connection, **filters):
+    """{group: state} of the groups that pass the filters."""
+    answer = connection.call("ListGroups", 5, **filters)
+    assert answer.error_code == errors.NONE
+    return {g.group_id: g.group_state for g in answer.groups}
 
 
 def delete_group(connection, group, version=2):
