@@ -1,3 +1,35 @@
-//! The binary `taffrail`.
+//! The binary `taffrail`: arguments, settings, telemetry, signals, and the composition of the roles.
 
-fn main() {}
+mod cli;
+mod docs;
+mod exit;
+mod http;
+mod options;
+mod telemetry;
+mod up;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::exit::Exit;
+use crate::options::OptionsError;
+
+fn main() -> ExitCode {
+    let exit = match cli::Cli::try_parse() {
+        Ok(cli) => cli.run(),
+        Err(error) => {
+            // Help and version are no mistakes, and go to standard output.
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            let _ = error.print();
+            Ok(exit)
+        }
+    };
+    let exit = exit.unwrap_or_else(|error| {
+        // The last words of a process that fails; nobody is left to tell if they cannot be written.
+        let _ = writeln!(std::io::stderr(), "taffrail: {error:#}");
+        if error.is::<OptionsError>() { Exit::Usage } else { Exit::Failed }
+    });
+    exit.into()
+}

@@ -4,6 +4,10 @@ use crate::config::setting::{Kind, Setting, Valid};
 
 /// Rows in order of their names.
 pub(super) const SETTINGS: &[Setting] = &[
+    Setting::unset("advertise", Kind::Text)
+        .doc("Host and port that clients are told, when they cannot reach the address of listen as it is.")
+        .valid(Valid::NonEmpty)
+        .process(),
     Setting::text("data_dir", "./taffrail-data")
         .doc("Directory that holds everything that outlives the process.")
         .valid(Valid::NonEmpty)

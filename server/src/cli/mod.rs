@@ -1,0 +1,167 @@
+//! The command line.
+
+mod config;
+mod output;
+mod validate;
+mod version;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::exit::Exit;
+use crate::options::{Given, OptionsError, Sources};
+
+pub(crate) use output::{Format, print, table, write};
+
+/// A replicated log that Kafka clients speak to: broker, controller and operator in one binary.
+#[derive(Parser, Debug)]
+#[command(name = "taffrail", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Start with `taffrail up`, then point any Kafka client at localhost:9092.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run a whole cluster in this process: broker, controller and operator
+    Up(UpArgs),
+    /// Check files of resources, without a cluster
+    Validate(ValidateArgs),
+    /// Show or document settings
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Print the version
+    Version(VersionArgs),
+}
+
+/// Settings, from all their sources.
+#[derive(Args, Debug, Default)]
+pub(crate) struct SettingsArgs {
+    /// File of settings: YAML, or Kafka's server.properties
+    #[arg(long, value_name = "FILE", env = "TAFFRAIL_CONFIG")]
+    config: Option<PathBuf>,
+    /// Directory that holds everything that outlives the process [default: ./taffrail-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// Address that Kafka clients connect to [default: 127.0.0.1:9092]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Host and port that clients are told, if they cannot reach the address of --listen
+    #[arg(long, value_name = "HOST:PORT")]
+    advertise: Option<String>,
+    /// Address of /metrics, /healthz and /readyz, or off [default: 127.0.0.1:9404]
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<String>,
+    /// Keep everything in a temporary directory that is removed at exit
+    #[arg(long)]
+    ephemeral: bool,
+    /// What to log: a level, or directives such as info,taffrail_broker=debug [default: info]
+    #[arg(long, value_name = "FILTER")]
+    log_filter: Option<String>,
+    /// How to log: auto, text or json [default: auto]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// Any other setting by its name, such as num.partitions=3; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    set: Vec<String>,
+}
+
+impl SettingsArgs {
+    /// What file, environment and these flags give.
+    pub(crate) fn collect(&self) -> Result<Given, OptionsError> {
+        let named = [
+            ("--data-dir", "data_dir", &self.data_dir),
+            ("--listen", "listen", &self.listen),
+            ("--advertise", "advertise", &self.advertise),
+            ("--metrics", "metrics", &self.metrics),
+            ("--log-filter", "log_filter", &self.log_filter),
+            ("--log-format", "log_format", &self.log_format),
+        ];
+        let mut flags: Vec<(String, String, String)> = Vec::new();
+        for (flag, name, value) in named {
+            if let Some(value) = value {
+                flags.push((flag.to_owned(), name.to_owned(), value.clone()));
+            }
+        }
+        if self.ephemeral {
+            flags.push(("--ephemeral".to_owned(), "ephemeral".to_owned(), "true".to_owned()));
+        }
+        for pair in &self.set {
+            let Some((name, value)) = pair.split_once('=') else {
+                return Err(OptionsError::Conflict(format!("--set {pair}: name=value is needed")));
+            };
+            flags.push((format!("--set {name}"), name.to_owned(), value.to_owned()));
+        }
+        // `vars_os`, because a variable that is not UTF-8 is nobody's setting and no reason to stop.
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let environment = std::env::vars_os().filter_map(text).collect();
+        Given::collect(&Sources { file: self.config.clone(), environment, flags })
+    }
+}
+
+/// Arguments of `up`.
+#[derive(Args, Debug)]
+pub(crate) struct UpArgs {
+    /// File of Cluster and Topic resources, the same as for Kubernetes; may be repeated. Edits are applied while it runs
+    #[arg(short, long = "file", value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) settings: SettingsArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ValidateArgs {
+    /// File of resources; may be repeated
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Subcommand, Debug)]
+enum ConfigCommand {
+    /// Print the settings in effect, and where each comes from
+    Show(ShowArgs),
+    /// Print the documentation of all settings, as Markdown
+    Docs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ShowArgs {
+    /// File of resources whose Cluster gives settings too; may be repeated
+    #[arg(short, long = "file", value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) settings: SettingsArgs,
+    /// Also settings that nobody gave
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// How to print them
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct VersionArgs {
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+impl Cli {
+    /// Does what the command line says.
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        match self.command {
+            Command::Up(args) => crate::up::run(&args),
+            Command::Validate(args) => validate::run(&args),
+            Command::Config(ConfigCommand::Show(args)) => config::show(&args),
+            Command::Config(ConfigCommand::Docs) => config::docs(),
+            Command::Version(args) => version::run(&args),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What goes to standard output: data, and nothing else.
+
+use std::io::{self, Write};
+
+use clap::ValueEnum;
+use serde_json::Value;
+
+/// How data are printed. The shapes of `json` and `yaml` are the contract; `table` is for people, with stable columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Columns
+    #[default]
+    Table,
+    /// Columns, with more of them
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+/// Prints `data` as JSON or YAML, or what `text` makes for people.
+pub(crate) fn print(format: Format, data: &Value, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+    match format {
+        Format::Table | Format::Wide => write(&text()),
+        Format::Json => write(&format!("{}\n", serde_json::to_string_pretty(data)?)),
+        Format::Yaml => write(&serde_saphyr::to_string(data)?),
+    }
+}
+
+/// Writes to standard output. A reader that has gone, as behind `| head`, is no failure.
+pub(crate) fn write(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Columns under upper-case headers, two blanks apart; an empty cell is `-`.
+pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
+    let cell = |text: &str| if text.is_empty() { "-".to_owned() } else { text.replace('\n', " ") };
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|text| cell(text)).collect()).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|text| text.chars().count());
+        cells.chain(headers.get(column).map(|text| text.chars().count())).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..headers.len()).map(width).collect();
+    let mut text = String::new();
+    let headers: Vec<String> = headers.iter().map(|header| (*header).to_owned()).collect();
+    for row in std::iter::once(&headers).chain(&rows) {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line.push_str(&format!("{cell:width$}  "));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_can_be_cut_by_scripts() {
+        let rows = vec![vec!["a".to_owned(), "long value".to_owned()], vec!["bc".to_owned(), String::new()]];
+        assert_eq!(table(&["NAME", "VALUE"], &rows), "NAME  VALUE\na     long value\nbc    -\n");
+    }
+}

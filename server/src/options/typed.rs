@@ -1,0 +1,171 @@
+//! The settings of a process, typed.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use taffrail_core::config::{self, BrokerLayers, Overrides, Scope};
+
+use super::{Given, OptionsError};
+
+/// How to log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    Auto,
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Where metrics and health are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MetricsAddress {
+    /// Nowhere.
+    Off,
+    /// At this address.
+    At(SocketAddr),
+}
+
+/// The settings of a process, typed.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Host and port that clients are told, if not those of `listen`.
+    pub(crate) advertise: Option<(String, u16)>,
+    /// Everything that outlives the process.
+    pub(crate) data_dir: PathBuf,
+    /// Whether it does not outlive it after all.
+    pub(crate) ephemeral: bool,
+    /// Where Kafka clients connect.
+    pub(crate) listen: SocketAddr,
+    /// Where metrics and health are.
+    pub(crate) metrics: MetricsAddress,
+    /// What is logged.
+    pub(crate) log_filter: String,
+    /// How it is logged.
+    pub(crate) log_format: LogFormat,
+    /// Threads that serve connections and partitions.
+    pub(crate) shards: Option<usize>,
+    /// How long a clean stop may take.
+    pub(crate) stop_timeout: Duration,
+    /// Settings under Kafka's broker names.
+    pub(crate) broker: Overrides,
+}
+
+impl Options {
+    /// Reads what was given.
+    pub(crate) fn resolve(given: &Given) -> Result<Self, OptionsError> {
+        let text = |name: &'static str| {
+            let setting = config::find(Scope::Process, name);
+            setting.and_then(|setting| given.value(setting)).unwrap_or_default().to_owned()
+        };
+        let number = |name: &'static str| text(name).parse::<u64>().ok();
+        let refused =
+            |name: &str, message: &str| OptionsError::Conflict(format!("{} ({}): {message}", name, given.source(name)));
+        let broker = given.broker();
+        let layers = BrokerLayers { static_broker: broker.clone(), ..BrokerLayers::default() };
+        config::validate_broker(&layers).map_err(|error| OptionsError::Conflict(error.to_string()))?;
+        let metrics = match text("metrics").as_str() {
+            "off" => MetricsAddress::Off,
+            address => MetricsAddress::At(resolve_address(address).map_err(|error| refused("metrics", &error))?),
+        };
+        let advertise = match text("advertise") {
+            address if address.is_empty() => None,
+            address => Some(host_and_port(&address).ok_or_else(|| refused("advertise", "host:port is needed"))?),
+        };
+        Ok(Self {
+            advertise,
+            data_dir: PathBuf::from(text("data_dir")),
+            ephemeral: text("ephemeral").eq_ignore_ascii_case("true"),
+            listen: resolve_address(&text("listen")).map_err(|error| refused("listen", &error))?,
+            metrics,
+            log_filter: text("log_filter"),
+            log_format: match text("log_format").as_str() {
+                "text" => LogFormat::Text,
+                "json" => LogFormat::Json,
+                _ => LogFormat::Auto,
+            },
+            shards: number("shards").and_then(|shards| usize::try_from(shards).ok()),
+            stop_timeout: Duration::from_millis(number("stop_timeout_ms").unwrap_or(10_000)),
+            broker,
+        })
+    }
+
+    /// Host and port that clients are told, when the listener has `bound`.
+    pub(crate) fn advertised(&self, bound: SocketAddr) -> (String, u16) {
+        match &self.advertise {
+            Some((host, port)) => (host.clone(), if *port == 0 { bound.port() } else { *port }),
+            None if bound.ip().is_unspecified() => ("localhost".to_owned(), bound.port()),
+            None => (bound.ip().to_string(), bound.port()),
+        }
+    }
+}
+
+fn host_and_port(address: &str) -> Option<(String, u16)> {
+    let (host, port) = address.rsplit_once(':')?;
+    Some((host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?)).filter(|(host, _)| !host.is_empty())
+}
+
+/// The address that `text` names: a number and port, or a name that resolves to one; IPv4 first.
+fn resolve_address(text: &str) -> Result<SocketAddr, String> {
+    let text = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    let mut found: Vec<SocketAddr> = text
+        .to_socket_addrs()
+        .map_err(|error| format!("{text} is no address such as 127.0.0.1:9092 ({error})"))?
+        .collect();
+    found.sort_by_key(SocketAddr::is_ipv6);
+    found.first().copied().ok_or_else(|| format!("{text} resolves to no address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Sources;
+
+    fn resolve(flags: &[(&str, &str)]) -> Result<Options, OptionsError> {
+        let flags = flags.iter().map(|(name, value)| (format!("--{name}"), (*name).to_owned(), (*value).to_owned()));
+        Options::resolve(&Given::collect(&Sources { flags: flags.collect(), ..Sources::default() })?)
+    }
+
+    #[test]
+    fn defaults_serve_on_loopback_only() {
+        let options = resolve(&[]).unwrap();
+        assert!(options.listen.ip().is_loopback());
+        assert_eq!(options.metrics, MetricsAddress::At("127.0.0.1:9404".parse().unwrap()));
+        assert_eq!(options.advertised(options.listen), ("127.0.0.1".to_owned(), 9092));
+    }
+
+    #[test]
+    fn clients_are_told_what_they_can_reach() {
+        let told = |flags: &[(&str, &str)]| {
+            let options = resolve(flags).unwrap();
+            options.advertised(options.listen)
+        };
+        assert_eq!(told(&[("listen", "0.0.0.0:9000")]), ("localhost".to_owned(), 9000));
+        assert_eq!(
+            told(&[("listen", ":9000"), ("advertise", "kafka.example:9999")]),
+            ("kafka.example".to_owned(), 9999)
+        );
+        assert_eq!(told(&[("listen", "[::1]:9000"), ("advertise", "[::1]:0")]), ("::1".to_owned(), 9000));
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_who_gave_them() {
+        let cases: [(&[(&str, &str)], &str); 6] = [
+            (&[("listen", "nine")], "listen (--listen): nine is no address"),
+            (&[("advertise", "host")], "advertise (--advertise): host:port is needed"),
+            (&[("shards", "0")], "--shards: Invalid value 0 for configuration shards: Value must be at least 1"),
+            (
+                &[("num.partition", "3")],
+                "--num.partition: Unknown broker config name: num.partition (did you mean num.partitions?)",
+            ),
+            (&[("log.retention.ms", "0")], "log.retention.ms must be unlimited"),
+            (&[("log.dirs", "/d")], "--log.dirs: log.dirs is not set here: write data_dir"),
+        ];
+        for (flags, expected) in cases {
+            let error = resolve(flags).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+}

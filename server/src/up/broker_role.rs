@@ -1,0 +1,248 @@
+//! The broker of `up`: its files, its place in the cluster, its listener.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures::StreamExt;
+use futures::channel::mpsc;
+use taffrail_broker::{Broker, BrokerParts, ControllerHandle, Registration, RegistrationError, follow_metadata};
+use taffrail_core::config::{BrokerConfig, BrokerLayers, Overrides};
+use taffrail_core::control::RegisterBroker;
+use taffrail_core::event::{Listener, SecurityProtocol};
+use taffrail_core::ids::{BrokerId, Uuid};
+use taffrail_core::image::MetadataImage;
+use taffrail_runtime::grpc::Target;
+use taffrail_runtime::net::TcpListener;
+use taffrail_runtime::shard::Shards;
+use taffrail_runtime::shutdown::Shutdown;
+use taffrail_runtime::{random, task};
+use taffrail_storage::disk::Disk;
+use taffrail_storage::disk::real::RealDisk;
+use taffrail_storage::identity::MetaProperties;
+use taffrail_storage::{Storage, StorageOptions};
+
+use super::data_dir::DataDir;
+use crate::options::Options;
+
+/// Number of the one broker.
+const BROKER: BrokerId = BrokerId(1);
+
+/// Name of the one listener.
+const LISTENER: &str = "PLAINTEXT";
+
+/// Why a role ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RoleEnd {
+    /// The broker is out of the cluster.
+    #[error("the broker failed: {0}")]
+    Broker(RegistrationError),
+    /// Signals cannot be received.
+    #[error("signals cannot be received: {0}")]
+    Signals(std::io::Error),
+    /// The listener ended.
+    #[error("the listener ended")]
+    Listener,
+}
+
+/// What a broker is started with.
+pub(super) struct Start {
+    pub(super) cluster_id: Uuid,
+    pub(super) static_config: Overrides,
+    pub(super) controllers: Vec<(String, Target)>,
+    pub(super) storage: Arc<Storage>,
+    pub(super) advertised: (String, u16),
+    pub(super) logs: PathBuf,
+    pub(super) shards: Option<usize>,
+}
+
+/// A broker that is part of the cluster.
+pub(super) struct BrokerRole {
+    broker: Arc<Broker>,
+    storage: Arc<Storage>,
+    controllers: Arc<ControllerHandle>,
+    shards: Arc<Shards>,
+    /// Ends the listener.
+    serving: Shutdown,
+    /// Ends the broker's part in the cluster.
+    member: Shutdown,
+    listener: Option<task::JoinHandle<()>>,
+    following: task::JoinHandle<()>,
+    keeping: task::JoinHandle<Registration>,
+    ends: mpsc::Sender<RoleEnd>,
+    ended: mpsc::Receiver<RoleEnd>,
+}
+
+impl BrokerRole {
+    /// Brings the broker into the cluster: it follows the metadata, is registered and unfenced. It takes no clients yet.
+    pub(super) async fn start(start: Start) -> anyhow::Result<Self> {
+        let directory_id = claim(&start.logs, start.cluster_id)?;
+        let controllers = Arc::new(ControllerHandle::new(start.controllers)?);
+        let broker = Broker::new(BrokerParts {
+            id: BROKER,
+            static_config: start.static_config.clone(),
+            storage: Arc::clone(&start.storage),
+            controller: Arc::clone(&controllers) as _,
+        })?;
+        let member = Shutdown::new();
+        let following = {
+            let (controllers, broker, member) = (Arc::clone(&controllers), Arc::clone(&broker), member.clone());
+            task::spawn(async move { follow_metadata(&controllers, &broker, &member).await })
+        };
+        let (host, port) = start.advertised;
+        let listener =
+            Listener { name: LISTENER.into(), host: host.into(), port, security: SecurityProtocol::Plaintext };
+        let config = config(&start.static_config)?;
+        let request = RegisterBroker {
+            id: BROKER,
+            cluster_id: Some(start.cluster_id),
+            incarnation: random::uuid(),
+            rack: config.broker_rack.map(Arc::from),
+            listeners: vec![listener],
+            log_dirs: vec![directory_id],
+            features: std::collections::BTreeMap::new(),
+        };
+        let mut registration = Registration::register(&controllers, request, &member).await?;
+        registration.serve(&controllers, &broker.metadata, &member).await?;
+        let (ends, ended) = mpsc::channel(1);
+        let interval = Duration::from_millis(u64::try_from(config.broker_heartbeat_interval_ms).unwrap_or(2000));
+        let keeping = {
+            let (controllers, broker) = (Arc::clone(&controllers), Arc::clone(&broker));
+            let (member, mut ends) = (member.clone(), ends.clone());
+            task::spawn(async move {
+                if let Err(error) = registration.keep(&controllers, &broker.metadata, interval, &member).await {
+                    let _ = ends.try_send(RoleEnd::Broker(error));
+                }
+                registration
+            })
+        };
+        let shards = Shards::start(start.shards.unwrap_or_else(processors), "taffrail-shard")?;
+        Ok(Self {
+            broker,
+            storage: start.storage,
+            controllers,
+            shards: Arc::new(shards),
+            serving: Shutdown::new(),
+            member,
+            listener: None,
+            following,
+            keeping,
+            ends,
+            ended,
+        })
+    }
+
+    /// The broker itself.
+    pub(super) fn handle(&self) -> Arc<Broker> {
+        Arc::clone(&self.broker)
+    }
+
+    /// The metadata that the broker acts on.
+    pub(super) fn metadata(&self) -> Arc<MetadataImage> {
+        self.broker.metadata.image()
+    }
+
+    /// The broker's metrics.
+    pub(super) fn registry(&self) -> prometheus::Registry {
+        self.broker.metrics.registry.clone()
+    }
+
+    /// Takes clients from now on.
+    pub(super) fn serve(&mut self, socket: TcpListener) {
+        let (broker, shards, serving) = (self.handle(), Arc::clone(&self.shards), self.serving.clone());
+        let mut ends = self.ends.clone();
+        self.listener = Some(task::spawn(async move {
+            broker.serve(LISTENER.into(), socket, shards, serving.clone()).await;
+            if !serving.is_triggered() {
+                let _ = ends.try_send(RoleEnd::Listener);
+            }
+        }));
+    }
+
+    /// Waits until the broker fails.
+    pub(super) async fn failed(&mut self) -> RoleEnd {
+        self.ended.next().await.unwrap_or(RoleEnd::Listener)
+    }
+
+    /// Answers what clients are owed, leaves the cluster, and closes the files.
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        self.serving.trigger();
+        if let Some(listener) = self.listener {
+            listener.await.context("the listener failed")?;
+        }
+        self.member.trigger();
+        let registration = self.keeping.await.context("the registration failed")?;
+        registration.leave(&self.controllers).await;
+        self.following.await.context("following the metadata failed")?;
+        self.storage.close().await;
+        Ok(())
+    }
+}
+
+/// The broker's settings that the process gives.
+pub(super) fn static_config(options: &Options, bound: SocketAddr, dir: &DataDir) -> Overrides {
+    let mut config = options.broker.clone();
+    let (host, port) = options.advertised(bound);
+    let own = [
+        ("node.id", BROKER.to_string()),
+        ("broker.id", BROKER.to_string()),
+        ("process.roles", "broker,controller".to_owned()),
+        ("listeners", format!("{LISTENER}://{bound}")),
+        ("advertised.listeners", format!("{LISTENER}://{host}:{port}")),
+        ("listener.security.protocol.map", format!("{LISTENER}:PLAINTEXT")),
+        ("inter.broker.listener.name", LISTENER.to_owned()),
+        ("log.dirs", dir.logs().display().to_string()),
+    ];
+    config.extend(own.map(|(name, value)| (name.to_owned(), value)));
+    config
+}
+
+/// The same, typed.
+pub(super) fn config(static_config: &Overrides) -> anyhow::Result<BrokerConfig> {
+    let layers = BrokerLayers { static_broker: static_config.clone(), ..BrokerLayers::default() };
+    Ok(BrokerConfig::resolve(&layers)?)
+}
+
+/// Opens the partitions.
+pub(super) async fn open_storage(dir: &DataDir, config: &BrokerConfig) -> anyhow::Result<Arc<Storage>> {
+    let path = dir.logs();
+    let number = |value: i32| usize::try_from(value).unwrap_or(1);
+    let options = StorageOptions {
+        recovery_threads: number(config.num_recovery_threads_per_data_dir),
+        retention_check_ms: config.log_retention_check_interval_ms,
+        checkpoint_ms: i64::from(config.log_flush_offset_checkpoint_interval_ms),
+        producer_expiration_ms: i64::from(config.producer_id_expiration_ms),
+        compaction_map_bytes: usize::try_from(config.log_cleaner_dedupe_buffer_bytes).unwrap_or(usize::MAX),
+        compaction_check_ms: config.log_cleaner_backoff_ms,
+        ..StorageOptions::new(&path)
+    };
+    let opened = Storage::open(options, Arc::new(RealDisk::new())).await;
+    opened.with_context(|| format!("the partitions in {} cannot be opened", path.display()))
+}
+
+/// Makes sure that the partitions belong to this cluster and broker, and gives the directory's own id. A new directory
+/// gets one, in Kafka's `meta.properties`.
+fn claim(logs: &Path, cluster_id: Uuid) -> anyhow::Result<Uuid> {
+    let disk: &dyn Disk = &RealDisk::new();
+    if let Some(found) = MetaProperties::read(disk, logs)? {
+        if found.cluster_id != cluster_id.to_string() || found.node_id != BROKER.0 {
+            bail!(
+                "the partitions in {} belong to node {} of cluster {}, not to node {BROKER} of cluster {cluster_id}",
+                logs.display(),
+                found.node_id,
+                found.cluster_id
+            );
+        }
+        return Ok(found.directory_id);
+    }
+    let own = MetaProperties { cluster_id: cluster_id.to_string(), node_id: BROKER.0, directory_id: random::uuid() };
+    own.write(disk, logs).with_context(|| format!("{} cannot be written to", logs.display()))?;
+    Ok(own.directory_id)
+}
+
+/// Processors that this process may use.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

@@ -1,0 +1,243 @@
+//! `taffrail up`: a whole cluster in one process.
+//!
+//! The same roles as on many machines: a controller with its quorum of one, a broker, and the operator; they speak gRPC
+//! with each other through a pipe in memory. There is no second, simplified path.
+
+mod broker_role;
+mod data_dir;
+mod summary;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures::future::{Either, select};
+use taffrail_client::controller::ControllerClient;
+use taffrail_controller::{Controller, ControllerOptions, MetadataDir};
+use taffrail_core::config::BrokerConfig;
+use taffrail_operator::local::{self, LocalOperator};
+use taffrail_operator::platform::PlatformError;
+use taffrail_operator::platform::local::LocalPlatform;
+use taffrail_operator::reconcile::Desired;
+use taffrail_runtime::grpc::{Listener, Target, memory};
+use taffrail_runtime::net::TcpListener;
+use taffrail_runtime::shutdown::Shutdown;
+use taffrail_runtime::{random, signal, task, time};
+
+use crate::cli::UpArgs;
+use crate::exit::Exit;
+use crate::http::{self, Health};
+use crate::options::{MetricsAddress, Options};
+use broker_role::{BrokerRole, RoleEnd};
+use data_dir::DataDir;
+use summary::Summary;
+
+/// Threads for everything that is not on the data path.
+const CONTROL_THREADS: usize = 2;
+
+/// Number of the one controller.
+const CONTROLLER_ID: i32 = 1;
+
+/// What the one controller is called in the metadata; nobody dials it by this name.
+const CONTROLLER_ADDRESS: &str = "controller-1:9093";
+
+/// How long a change that the operator asks for may take.
+const PROPOSE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long after the first signal another one means impatience.
+const SECOND_SIGNAL_AFTER: Duration = Duration::from_secs(1);
+
+/// Runs until a signal, or until a role fails.
+pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
+    let started = time::monotonic();
+    let mut given = args.settings.collect()?;
+    given.set_for_one_node()?;
+    let desired = local::load(&args.files)?;
+    if let Some(cluster) = &desired.cluster {
+        for (name, value) in &cluster.at_start {
+            given.set_from_cluster(&cluster.name, name, value)?;
+        }
+    }
+    let options = Options::resolve(&given)?;
+    crate::telemetry::start(&options)?;
+    let dir = DataDir::take(&options)?;
+    task::block_on(CONTROL_THREADS, up(&options, &dir, &args.files, desired, started))?
+}
+
+/// What runs, in the order in which it is stopped last.
+struct Running {
+    controller: Controller,
+    broker: BrokerRole,
+    operator: task::JoinHandle<()>,
+    /// Ends the operator and the metrics address.
+    stop: Shutdown,
+}
+
+async fn up(
+    options: &Options,
+    dir: &DataDir,
+    files: &[PathBuf],
+    desired: Desired,
+    started: time::Instant,
+) -> anyhow::Result<Exit> {
+    // Addresses first: a port that is taken is the commonest mistake, and nothing has been touched yet.
+    let socket = listen(options.listen, "--listen").await?;
+    let bound = socket.local_addr()?;
+    let metrics = match options.metrics {
+        MetricsAddress::Off => None,
+        MetricsAddress::At(address) => Some(listen(address, "--metrics").await?),
+    };
+    let metrics_bound = metrics.as_ref().map(TcpListener::local_addr).transpose()?;
+    let stop = Shutdown::new();
+    let health = Health::default();
+    if let Some(metrics) = metrics {
+        task::spawn(http::serve(metrics, health.clone(), stop.clone()));
+    }
+
+    let (pipe, connector) = memory();
+    let controllers = vec![(CONTROLLER_ADDRESS.to_owned(), Target::Memory(connector))];
+    let static_config = broker_role::static_config(options, bound, dir);
+    let config = broker_role::config(&static_config)?;
+    let (controller, storage) = futures::future::join(
+        start_controller(options, dir, Listener::Memory(pipe), &static_config, &config),
+        broker_role::open_storage(dir, &config),
+    )
+    .await;
+    let (controller, storage) = (controller?, storage?);
+    let cluster_id = controller.cluster_id();
+    let advertised = options.advertised(bound);
+    let role = BrokerRole::start(broker_role::Start {
+        cluster_id,
+        static_config,
+        controllers: controllers.clone(),
+        storage,
+        advertised: advertised.clone(),
+        logs: dir.logs(),
+        shards: options.shards,
+    });
+    let mut broker = role.await?;
+    health.add(broker.registry());
+
+    let platform = platform(ControllerClient::new(controllers)?, &broker);
+    let mut operator = LocalOperator::new(platform, files.to_vec(), desired);
+    let first = operator.pass().await?;
+    first.log(&local::Pass::default());
+    broker.serve(socket);
+    health.set_ready(true);
+
+    let image = broker.metadata();
+    let summary = Summary {
+        cluster_id,
+        clients: advertised,
+        metrics: metrics_bound,
+        data: dir,
+        files,
+        pass: &first,
+        image: &image,
+        took: started.elapsed(),
+    };
+    crate::cli::write(&summary.to_string())?;
+    let operator = task::spawn(operator.run(first, stop.clone()));
+    let mut running = Running { controller, broker, operator, stop };
+    let end = until_the_end(running.broker.failed()).await;
+    health.set_ready(false);
+    let stopping = time::monotonic();
+    stop_within(options.stop_timeout, running).await?;
+    match end {
+        Ok(signal) => {
+            tracing::info!(signal, took_ms = stopping.elapsed().as_millis() as u64, "stopped; everything is on disk");
+            Ok(Exit::Done)
+        }
+        Err(failed) => Err(failed.into()),
+    }
+}
+
+/// Stops everything, unless that takes too long or somebody asks a second time.
+async fn stop_within(timeout: Duration, running: Running) -> anyhow::Result<()> {
+    let stopping = time::timeout(timeout, running.stop());
+    let again = async {
+        // Whoever wraps us may pass on a signal that the terminal has sent us already.
+        time::sleep(SECOND_SIGNAL_AFTER).await;
+        signal::terminate().await
+    };
+    match select(pin!(stopping), pin!(again)).await {
+        Either::Left((Ok(result), _)) => result,
+        Either::Left((Err(_), _)) => bail!("not stopped in time: the next start recovers what was not closed"),
+        Either::Right(_) => bail!("told twice to stop: the next start recovers what was not closed"),
+    }
+}
+
+/// Waits for a signal, or for a role to fail.
+async fn until_the_end(failed: impl Future<Output = RoleEnd>) -> Result<&'static str, RoleEnd> {
+    match select(pin!(signal::terminate()), pin!(failed)).await {
+        Either::Left((Ok(signal), _)) => Ok(signal),
+        Either::Left((Err(error), _)) => Err(RoleEnd::Signals(error)),
+        Either::Right((end, _)) => Err(end),
+    }
+}
+
+impl Running {
+    /// Stops everything: first who asks, then who answers, last who decides.
+    async fn stop(self) -> anyhow::Result<()> {
+        self.stop.trigger();
+        self.operator.await.context("the operator failed")?;
+        self.broker.stop().await?;
+        self.controller.stop().await?;
+        Ok(())
+    }
+}
+
+async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            anyhow::anyhow!("{address} is taken by another process: stop it, or choose another address with {flag}")
+        }
+        _ => anyhow::anyhow!("cannot listen on {address} ({flag}): {error}"),
+    })
+}
+
+async fn start_controller(
+    options: &Options,
+    dir: &DataDir,
+    listener: Listener,
+    static_config: &taffrail_core::config::Overrides,
+    config: &BrokerConfig,
+) -> anyhow::Result<Controller> {
+    let session_ms = u64::try_from(config.broker_session_timeout_ms).unwrap_or_default();
+    let metadata_dir = if options.ephemeral { MetadataDir::Memory } else { MetadataDir::Folder(dir.metadata()) };
+    let started = Controller::start(ControllerOptions {
+        id: CONTROLLER_ID,
+        metadata_dir,
+        // Only a directory with nothing in it founds a cluster: lost metadata must not be taken for a new beginning.
+        bootstrap: dir.fresh.then(random::uuid),
+        listener,
+        advertised: CONTROLLER_ADDRESS.to_owned(),
+        static_config: static_config.clone(),
+        session_timeout: Duration::from_millis(session_ms),
+    });
+    started.await.with_context(|| format!("the controller cannot start from {}", dir.metadata().display()))
+}
+
+/// The operator's view of this process.
+fn platform(client: ControllerClient, broker: &BrokerRole) -> LocalPlatform {
+    let client = Arc::new(client);
+    let (reading, waiting) = (broker.handle(), broker.handle());
+    LocalPlatform::new(
+        move || reading.metadata.image(),
+        move |command| {
+            let (client, broker) = (Arc::clone(&client), Arc::clone(&waiting));
+            async move {
+                let committed = client.propose(&command, PROPOSE_TIMEOUT).await.map_err(PlatformError::Refused)?;
+                let deadline = time::monotonic() + PROPOSE_TIMEOUT;
+                if broker.metadata.wait_for(committed.offset, deadline).await {
+                    Ok(committed.reply)
+                } else {
+                    Err(PlatformError::Unreachable("the broker does not follow the metadata".to_owned()))
+                }
+            }
+        },
+    )
+}

@@ -1,0 +1,217 @@
+//! `taffrail up` as a person runs it: a real process, its words, its ports, its signals.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use taffrail_runtime::{net, task, time};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Lines that `up` may print.
+const SUMMARY_LINES_MAX: usize = 10;
+
+/// A running `taffrail up`, killed when it is dropped.
+struct Up {
+    child: Child,
+    summary: Vec<String>,
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail"));
+    command.env_clear().arg("up").args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]).args(args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+impl Up {
+    /// Starts it, and waits until it has said that it is up.
+    fn start(args: &[&str]) -> Self {
+        let mut child = command(args).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut summary = Vec::new();
+        for line in lines.by_ref().map(Result::unwrap) {
+            summary.push(line);
+            if summary.last().is_some_and(|line| line.starts_with("Ctrl-C")) {
+                return Self { child, summary };
+            }
+        }
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        panic!("not up: {summary:?}\n{said}")
+    }
+
+    /// What it says after a word.
+    fn told(&self, word: &str) -> &str {
+        let line = self.summary.iter().find_map(|line| line.trim().strip_prefix(word)).unwrap();
+        line.trim()
+    }
+
+    /// Sends a signal and waits for the end; gives the log.
+    fn stop(mut self, signal: Signal) -> (ExitStatus, String) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap(), said)
+    }
+
+    /// Asks the metrics address.
+    fn get(&self, path: &str) -> String {
+        let address = self.told("metrics").trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
+        get(&address, path).unwrap()
+    }
+
+    /// Partitions that the broker keeps.
+    fn partitions(&self) -> Option<i64> {
+        let metrics = self.get("/metrics");
+        let line = metrics.lines().find_map(|line| line.strip_prefix("kafka_server_replicamanager_partitioncount "))?;
+        line.trim().parse().ok()
+    }
+
+    fn wait_for_partitions(&self, count: i64) {
+        let deadline = time::monotonic() + PATIENCE;
+        while self.partitions() != Some(count) {
+            assert!(time::monotonic() < deadline, "{count} partitions are expected, not {:?}", self.partitions());
+            task::block_on_current_thread(time::sleep(Duration::from_millis(50))).unwrap();
+        }
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The whole answer to a GET.
+fn get(address: &str, path: &str) -> std::io::Result<String> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    task::block_on_current_thread(async {
+        let stream = net::connect(address).await?;
+        stream.write_vectored(&[std::io::IoSlice::new(request.as_bytes())]).await?;
+        let mut answer = bytes::BytesMut::new();
+        loop {
+            stream.readable().await?;
+            answer.reserve(64 << 10);
+            match stream.try_read_buf(&mut answer) {
+                Ok(0) => return Ok(String::from_utf8_lossy(&answer).into_owned()),
+                Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return Err(error),
+                _ => {}
+            }
+        }
+    })?
+}
+
+fn topic(name: &str, spec: &str) -> String {
+    format!(
+        "---\napiVersion: taffrail.dev/v1alpha1\nkind: Topic\nmetadata: {{name: {name}}}\nspec: {{clusterRef: {{name: dev}}, {spec}}}\n"
+    )
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn it_says_what_it_serves_and_serves_it() {
+    let up = Up::start(&["--ephemeral"]);
+    assert!(up.summary.len() <= SUMMARY_LINES_MAX, "{:#?}", up.summary);
+    assert!(up.summary[0].contains("is up"), "{:?}", up.summary);
+    assert!(up.told("topics").starts_with("none yet"));
+    let clients = up.told("clients").split_whitespace().next().unwrap().to_owned();
+    task::block_on_current_thread(async { net::connect(&clients).await.unwrap() }).unwrap();
+    assert!(up.get("/healthz").ends_with("ok\n"));
+    assert!(up.get("/readyz").starts_with("HTTP/1.1 200"));
+    assert!(up.get("/metrics").contains("# TYPE kafka_server_replicamanager_partitioncount gauge"));
+    assert!(up.get("/nothing").starts_with("HTTP/1.1 404"));
+    let data = up.told("data").split_whitespace().next().unwrap().to_owned();
+    assert!(Path::new(&data).exists());
+    let (status, log) = up.stop(Signal::TERM);
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("\"signal\":\"SIGTERM\"") && log.contains("stopped"), "JSON off a terminal: {log}");
+    assert!(!Path::new(&data).exists(), "an ephemeral directory goes with its process");
+}
+
+#[test]
+fn the_next_start_finds_everything_and_a_second_process_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = (dir.path().join("data"), dir.path().join("a.yaml"));
+    std::fs::write(&file, topic("orders", "partitions: 3")).unwrap();
+    let args = ["--data-dir", text(&data), "-f", text(&file)];
+    let first = Up::start(&args);
+    assert!(first.told("data").contains("(new)"), "{:?}", first.summary);
+    assert_eq!(first.told("topics"), "orders (3 partitions)");
+    let cluster = first.told("data").rsplit_once("cluster ").unwrap().1.to_owned();
+
+    let second = command(&args).output().unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(said.contains(&format!("is in use by process {}", first.child.id())), "{said}");
+
+    let (status, log) = first.stop(Signal::INT);
+    assert_eq!(status.code(), Some(0), "{log}");
+    let again = Up::start(&["--data-dir", text(&data)]);
+    assert!(again.told("data").contains("(found again)"), "{:?}", again.summary);
+    assert!(again.told("data").ends_with(&cluster), "the same cluster: {:?}", again.summary);
+    assert_eq!(again.told("topics"), "orders (3 partitions)");
+
+    // A kill leaves no time for anything, and the next start finds everything all the same.
+    drop(again);
+    let after_kill = Up::start(&["--data-dir", text(&data)]);
+    assert_eq!(after_kill.told("topics"), "orders (3 partitions)");
+    assert!(after_kill.told("data").ends_with(&cluster));
+}
+
+#[test]
+fn editing_the_file_is_applied_while_it_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.yaml");
+    std::fs::write(&file, topic("a", "partitions: 2, deletionPolicy: Delete")).unwrap();
+    let up = Up::start(&["--ephemeral", "-f", text(&file)]);
+    up.wait_for_partitions(2);
+    std::fs::write(&file, topic("a", "partitions: 3, deletionPolicy: Delete") + &topic("b", "partitions: 4")).unwrap();
+    up.wait_for_partitions(7);
+    std::fs::write(&file, topic("b", "partitions: 4")).unwrap();
+    up.wait_for_partitions(4);
+    let (status, log) = up.stop(Signal::TERM);
+    assert_eq!(status.code(), Some(0));
+    assert!(log.contains("topic deleted"), "{log}");
+}
+
+#[test]
+fn what_is_wrong_is_told_before_anything_is_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = (dir.path().join("data"), dir.path().join("a.yaml"));
+    std::fs::write(&file, topic("a", "partitons: 2")).unwrap();
+    let output = command(&["--data-dir", text(&data), "-f", text(&file)]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("a.yaml:5:33: spec.partitons: unknown field (did you mean partitions?)"), "{said}");
+    assert!(!data.exists());
+
+    let taken = Up::start(&["--ephemeral"]);
+    let clients = taken.told("clients").split_whitespace().next().unwrap().to_owned();
+    let output = Command::new(env!("CARGO_BIN_EXE_taffrail"))
+        .env_clear()
+        .args(["up", "--ephemeral", "--metrics", "off", "--listen", &clients])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains(&format!("{clients} is taken by another process")), "{said}");
+}
+
+#[test]
+fn the_quickstart_runs_as_the_readme_says() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/quickstart.yaml");
+    let up = Up::start(&["--ephemeral", "-f", text(&file)]);
+    assert_eq!(up.told("topics"), "customers (3 partitions), orders (6 partitions)");
+    up.wait_for_partitions(9);
+}
