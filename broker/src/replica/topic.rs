@@ -69,6 +69,12 @@ impl TopicSettings {
                 CompressionType::Lz4 => Some(Compression::Lz4),
                 CompressionType::Zstd => Some(Compression::Zstd),
             },
+            // -1 is gzip's name for its default.
+            compression_level: match config.compression_type {
+                CompressionType::Gzip => Some(config.compression_gzip_level).filter(|level| *level > 0),
+                CompressionType::Zstd => Some(config.compression_zstd_level),
+                _ => None,
+            },
             zstd_allowed: true,
             strict: false,
             now_ms: 0,

@@ -1,6 +1,6 @@
 //! Writes record batches.
 
-use super::codec::{CodecError, Compression, compress};
+use super::codec::{CodecError, Compression, compress_at};
 use super::crc::crc32c;
 use super::header::{
     BATCH_HEADER_BYTES, BatchHeader, CONTROL_BIT, DELETE_HORIZON_BIT, LOG_OVERHEAD_BYTES, NO_PRODUCER_EPOCH,
@@ -18,6 +18,8 @@ pub struct BatchOptions {
     pub leader_epoch: LeaderEpoch,
     /// Codec of the records.
     pub compression: Compression,
+    /// Level of the codec; `None` is its default.
+    pub compression_level: Option<i32>,
     /// Whose clock the timestamps come from.
     pub timestamp_type: TimestampType,
     /// With [`TimestampType::LogAppendTime`], the time of all records.
@@ -44,6 +46,7 @@ impl Default for BatchOptions {
             base_offset: 0,
             leader_epoch: -1,
             compression: Compression::None,
+            compression_level: None,
             timestamp_type: TimestampType::CreateTime,
             log_append_time_ms: NO_TIMESTAMP,
             producer_id: NO_PRODUCER_ID,
@@ -64,6 +67,7 @@ impl BatchOptions {
             base_offset: header.base_offset,
             leader_epoch: header.leader_epoch,
             compression,
+            compression_level: None,
             timestamp_type: header.timestamp_type(),
             log_append_time_ms: header.max_timestamp,
             producer_id: header.producer_id,
@@ -213,7 +217,7 @@ impl BatchBuilder {
         // An empty batch is never compressed: there is nothing for a reader to decompress.
         let compression = if self.count == 0 { Compression::None } else { options.compression };
         if compression != Compression::None {
-            let compressed = compress(compression, &self.buffer[BATCH_HEADER_BYTES..])?;
+            let compressed = compress_at(compression, options.compression_level, &self.buffer[BATCH_HEADER_BYTES..])?;
             self.buffer.truncate(BATCH_HEADER_BYTES);
             self.buffer.extend_from_slice(&compressed);
         }

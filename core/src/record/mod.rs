@@ -23,7 +23,7 @@ mod tests;
 
 pub use batch::{Batch, BatchRef, Batches, patch_prefix, split_batches};
 pub use builder::{BatchBuilder, BatchOptions, BuildError, RecordHeader};
-pub use codec::{CodecError, Compression, DecompressLimits, Decompressor, compress, decompress};
+pub use codec::{CodecError, Compression, DecompressLimits, Decompressor, compress, compress_at, decompress};
 pub use control::{ControlError, ControlKind, EndTransactionMarker};
 pub use crc::crc32c;
 pub use header::{BATCH_HEADER_BYTES, BatchError, BatchHeader, LOG_OVERHEAD_BYTES, TimestampType, offset_of};

@@ -40,6 +40,8 @@ pub struct ProduceRules {
     pub compacted: bool,
     /// `compression.type`: `None` keeps the producer's codec.
     pub compression: Option<Compression>,
+    /// Level for [`Self::compression`]; `None` is the codec's default.
+    pub compression_level: Option<i32>,
     /// Whether the request's version may carry zstd (Produce 7 and later).
     pub zstd_allowed: bool,
     /// Also decompress where no rule needs it, to check every record.
@@ -61,6 +63,7 @@ impl Default for ProduceRules {
             timestamp_after_max_ms: 3_600_000,
             compacted: false,
             compression: None,
+            compression_level: None,
             zstd_allowed: true,
             strict: false,
             now_ms: 0,
@@ -369,6 +372,7 @@ fn timestamp_type_fault() -> ProduceError {
 fn rebuild(batch: BatchRef<'_>, target: Compression, rules: &ProduceRules) -> Result<ProducedBatch, ProduceError> {
     let header = batch.header();
     let options = BatchOptions {
+        compression_level: rules.compression_level,
         timestamp_type: rules.timestamp_type,
         log_append_time_ms: rules.now_ms,
         delete_horizon_ms: None,

@@ -241,6 +241,23 @@ fn bytes_after_the_last_record_are_an_error() {
 }
 
 #[test]
+fn higher_levels_compress_better_and_every_level_is_read() {
+    let input: Vec<u8> = (0..60_000_u32).flat_map(|n| (n * n % 1_009).to_string().into_bytes()).collect();
+    for (codec, levels) in [(Compression::Gzip, [1, 6, 9]), (Compression::Zstd, [-7, 3, 19])] {
+        let sizes = levels.map(|level| {
+            let compressed = compress_at(codec, Some(level), &input).unwrap();
+            assert!(decompress(codec, &compressed, input.len()).unwrap() == input, "{codec:?} {level}");
+            compressed.len()
+        });
+        assert!(sizes[0] > sizes[2], "{codec:?} {sizes:?}");
+        assert_eq!(compress(codec, &input).unwrap().len(), sizes[1], "{codec:?}: the default");
+        for level in [i32::MIN, i32::MAX] {
+            compress_at(codec, Some(level), b"any level will do").unwrap();
+        }
+    }
+}
+
+#[test]
 fn bombs_stop_at_the_ratio() {
     let zeros = vec![0; 64 << 20];
     for codec in [Compression::Gzip, Compression::Zstd] {

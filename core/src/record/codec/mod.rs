@@ -189,12 +189,17 @@ fn decompress_into(
 
 /// Compresses with the codec's default level, in the form that Kafka's Java client writes.
 pub fn compress(codec: Compression, input: &[u8]) -> Result<Vec<u8>, CodecError> {
+    compress_at(codec, None, input)
+}
+
+/// Compresses at a level: gzip 1 to 9, zstd as zstd counts; `None` is the default. Snappy has no levels, and our LZ4 one.
+pub fn compress_at(codec: Compression, level: Option<i32>, input: &[u8]) -> Result<Vec<u8>, CodecError> {
     match codec {
         Compression::None => Ok(input.to_vec()),
-        Compression::Gzip => gzip::compress(input),
+        Compression::Gzip => gzip::compress(level, input),
         Compression::Snappy => snappy::compress(input),
         Compression::Lz4 => lz4::compress(input),
-        Compression::Zstd => zstandard::compress(input),
+        Compression::Zstd => zstandard::compress(level, input),
     }
 }
 

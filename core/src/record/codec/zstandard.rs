@@ -6,8 +6,8 @@ use super::{CodecError, Compression, read_bounded};
 /// client accept. The decoder's window is touched only as far as data comes out, so the output limit bounds it too.
 const MAX_WINDOW_LOG: u32 = 27;
 
-/// Level 3, zstd's and Kafka's default.
-const LEVEL: i32 = 3;
+/// zstd's and Kafka's default.
+const DEFAULT_LEVEL: i32 = 3;
 
 pub(super) fn decompress(input: &[u8], limit_bytes: usize, output: &mut Vec<u8>) -> Result<(), CodecError> {
     let failed = |e| CodecError::corrupt(Compression::Zstd, e);
@@ -16,6 +16,8 @@ pub(super) fn decompress(input: &[u8], limit_bytes: usize, output: &mut Vec<u8>)
     read_bounded(Compression::Zstd, decoder, input, limit_bytes, output)
 }
 
-pub(super) fn compress(input: &[u8]) -> Result<Vec<u8>, CodecError> {
-    zstd::bulk::compress(input, LEVEL).map_err(|e| CodecError::compress(Compression::Zstd, e))
+pub(super) fn compress(level: Option<i32>, input: &[u8]) -> Result<Vec<u8>, CodecError> {
+    let levels = zstd::compression_level_range();
+    let level = level.unwrap_or(DEFAULT_LEVEL).clamp(*levels.start(), *levels.end());
+    zstd::bulk::compress(input, level).map_err(|e| CodecError::compress(Compression::Zstd, e))
 }
