@@ -1,5 +1,7 @@
 //! A controller that is alone, through its gRPC service, as brokers and the operator use it.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};

@@ -163,7 +163,7 @@ async fn next(listener: &mut Listener) -> io::Result<Option<Pipe>> {
             let (stream, _) = listener.accept().await?;
             Ok(Some(Pipe::new(stream.attach()?)))
         }
-        Listener::Memory(listener) => Ok(listener.receiver.recv().await.map(|stream| Pipe::new(stream))),
+        Listener::Memory(listener) => Ok(listener.receiver.recv().await.map(Pipe::new)),
     }
 }
 

@@ -61,6 +61,7 @@ impl Machine {
         self.feed.reset(self.image.clone());
     }
 
+    #[allow(clippy::result_large_err, reason = "openraft's own error, passed on as it wants it")]
     /// Applies one entry's events; those that fit are added to `batches`.
     fn apply_events(
         &mut self,

@@ -88,6 +88,6 @@ pub(crate) enum Applied {
 #[cfg(test)]
 impl From<u64> for NodeId {
     fn from(number: u64) -> Self {
-        Self { controller: i32::try_from(number).unwrap(), directory: [7; 16] }
+        Self { controller: i32::try_from(number).unwrap(), directory: [0; 16] }
     }
 }

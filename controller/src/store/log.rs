@@ -27,6 +27,9 @@ const CACHED_ENTRIES_MAX: usize = 1_024;
 /// Bytes of entries kept in memory after they are durable.
 const CACHED_BYTES_MAX: usize = 8 << 20;
 
+/// Entries read at a time when the log is opened.
+const LOADED_ENTRIES: u64 = 64;
+
 /// Bytes of entries that go to a follower in one message, if there is more than one.
 const REPLICATED_BYTES_MAX: usize = 4 << 20;
 
@@ -74,18 +77,7 @@ impl RaftLog {
             if first != start {
                 return Err(StoreError::Hole { missing: start });
             }
-            let mut expected = first;
-            for (index, sealed) in store.read(first, last + 1)? {
-                if index != expected {
-                    return Err(StoreError::Hole { missing: expected });
-                }
-                expected += 1;
-                let entry = decode(index, &sealed)?;
-                state.last = Some(entry.log_id);
-                state.insert(entry);
-                state.durable = index;
-                state.evict();
-            }
+            state.load(&*store, first, last)?;
         }
         let writer = Writer::new(Arc::clone(&store), pool.clone());
         Ok(Self { store, writer, pool, state: Arc::new(Mutex::new(state)) })
@@ -146,6 +138,28 @@ impl RaftLog {
 }
 
 impl State {
+    /// Reads and checks the entries from `first` to `last`; the newest stay in the cache.
+    fn load(&mut self, store: &dyn MetaStore, first: u64, last: u64) -> Result<(), StoreError> {
+        let mut expected = first;
+        while expected <= last {
+            let end = (last + 1).min(expected + LOADED_ENTRIES);
+            let mut entries = store.read(expected, end)?.into_iter();
+            for expected in expected..end {
+                let (index, sealed) = entries.next().ok_or(StoreError::Hole { missing: expected })?;
+                if index != expected {
+                    return Err(StoreError::Hole { missing: expected });
+                }
+                let entry = decode(index, &sealed)?;
+                self.last = Some(entry.log_id);
+                self.insert(entry);
+                self.durable = index;
+                self.evict();
+            }
+            expected = end;
+        }
+        Ok(())
+    }
+
     fn insert(&mut self, entry: Entry) {
         self.cached_bytes += entry_bytes(&entry);
         if let Some(replaced) = self.cache.insert(entry.log_id.index, entry) {

@@ -10,6 +10,9 @@ pub(crate) mod sled;
 pub(crate) mod snapshots;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::path::PathBuf;
 

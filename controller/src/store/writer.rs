@@ -98,8 +98,8 @@ impl Shared {
                 Err(error) => {
                     let reason = error.to_string();
                     tracing::error!(%reason, "the metadata store failed and takes no more writes");
-                    dones.into_iter().for_each(|done| done(Err(reason.clone())));
                     self.fence(&reason);
+                    dones.into_iter().for_each(|done| done(Err(reason.clone())));
                     return;
                 }
             }

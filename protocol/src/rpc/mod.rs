@@ -18,6 +18,7 @@ mod tests;
     unreachable_pub,
     unused_qualifications,
     clippy::all,
+    clippy::too_many_lines,
     clippy::allow_attributes_without_reason,
     reason = "generated code; the .proto files hold its documentation"
 )]
