@@ -1,6 +1,6 @@
 //! Views over whole batches: borrowed, or sharing the buffer that they arrived in.
 
-use super::header::{BatchError, BatchHeader, PREFIX_BYTES};
+use super::header::{BATCH_HEADER_BYTES, BatchError, BatchHeader, PREFIX_BYTES};
 use crate::ids::{LeaderEpoch, Offset};
 use bytes::Bytes;
 
@@ -58,6 +58,11 @@ impl Batch {
     /// Its header.
     pub fn header(&self) -> &BatchHeader {
         &self.header
+    }
+
+    /// Its records as they are in it, compressed or not.
+    pub(super) fn records_bytes(&self) -> &[u8] {
+        self.bytes.get(BATCH_HEADER_BYTES..).unwrap_or_default()
     }
 
     /// All its bytes.

@@ -8,7 +8,7 @@
 
 use super::batch::{Batch, BatchRef};
 use super::builder::{BatchBuilder, BatchOptions, BuildError};
-use super::codec::{Compression, DecompressLimits, Decompressor};
+use super::codec::{CodecError, Compression, DecompressLimits, Decompressor};
 use super::header::{
     BATCH_HEADER_BYTES, BatchError, BatchHeader, LOG_OVERHEAD_BYTES, NO_TIMESTAMP, TimestampType, offset_of,
 };
@@ -16,6 +16,9 @@ use super::iter::{Record, RecordIter};
 use super::restamp::restamp;
 use crate::errors::ErrorCode;
 use bytes::Bytes;
+
+/// Bytes of the smallest record: seven fields of one byte each.
+const SMALLEST_RECORD: usize = 7;
 
 /// Most bad records that an error lists. Kafka lists all; a client shows a few.
 pub const MAX_RECORD_FAULTS: usize = 100;
@@ -200,6 +203,10 @@ pub fn validate_produced(records: &Bytes, rules: &ProduceRules) -> Result<Produc
 
     let codec = batch.header().compression().map_err(ProduceError::Records)?;
     let target = rules.compression.unwrap_or(codec);
+    if !codec.begins(batch.records_bytes()) {
+        let reason = "the records do not begin as the codec's data do".to_owned();
+        return Err(ProduceError::Records(CodecError::Corrupt { codec: codec.name(), reason }.into()));
+    }
     let walk = codec == Compression::None || target != codec || rules.strict || needs_records(&header, rules);
     let mut decompressor = Decompressor::new(rules.limits);
     let mut max_timestamp = header.max_timestamp;
@@ -275,6 +282,10 @@ fn check_header(batch: &Batch, rules: &ProduceRules) -> Result<(), ProduceError>
     batch.verify_crc().map_err(ProduceError::Corrupt)?;
     let (last_offset_delta, count) = (header.last_offset_delta, header.record_count);
     if last_offset_delta < 0 || count <= 0 || i64::from(last_offset_delta) + 1 != i64::from(count) {
+        return Err(ProduceError::Count { last_offset_delta, count });
+    }
+    if (count as usize).saturating_mul(SMALLEST_RECORD) > rules.limits.max_bytes {
+        // More records than any reader would unpack: a count that is made up, for which offsets would be given away.
         return Err(ProduceError::Count { last_offset_delta, count });
     }
     if header.is_control() {

@@ -286,3 +286,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn compressed_batches_that_nobody_unpacks_must_still_be_plausible() {
+    for compression in [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd] {
+        let good = batch(BatchOptions { compression, ..BatchOptions::default() }, &[NOW_MS]);
+        let many = forged(&good, |h| (h.record_count, h.last_offset_delta) = (i32::MAX, i32::MAX - 1));
+        let refused = validate_produced(&many, &rules()).map(|_| ()).unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::InvalidRecord, "{compression:?}: {refused}");
+    }
+    for compression in [Compression::Gzip, Compression::Lz4, Compression::Zstd] {
+        let mut garbage = batch(BatchOptions { compression, ..BatchOptions::default() }, &[NOW_MS]).to_vec();
+        garbage[BATCH_HEADER_BYTES] ^= 0xff;
+        let garbage = forged(&Bytes::from(garbage), |_| ());
+        let refused = validate_produced(&garbage, &rules()).map(|_| ()).unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::InvalidRecord, "{compression:?}: {refused}");
+    }
+}

@@ -61,6 +61,20 @@ impl Compression {
     }
 }
 
+impl Compression {
+    /// Whether `data` begin with the codec's signature. A look at a few bytes, by which garbage under a codec's name is told
+    /// where nobody unpacks it. Raw snappy has no signature.
+    pub(crate) fn begins(self, data: &[u8]) -> bool {
+        let signature: &[u8] = match self {
+            Self::None | Self::Snappy => &[],
+            Self::Gzip => &[0x1f, 0x8b],
+            Self::Lz4 => &[0x04, 0x22, 0x4d, 0x18],
+            Self::Zstd => &[0x28, 0xb5, 0x2f, 0xfd],
+        };
+        data.starts_with(signature)
+    }
+}
+
 /// Why bytes do not decompress, or do not compress.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
