@@ -26,7 +26,7 @@ use crate::coordinator::{CoordinatorConfig, GroupCoordinator};
 use crate::fetch::cache::SessionCache;
 use crate::listener::{Budget, Listener, ListenerLimits};
 use crate::metadata::MetadataCache;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, PartitionMetrics};
 use crate::replica::ReplicaManager;
 
 /// Memory for copies of small ranges of records, over all answers that are not sent yet.
@@ -82,7 +82,7 @@ impl Broker {
         let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
         let metrics = Metrics::new();
         let groups = GroupCoordinator::new(CoordinatorConfig::of(&config));
-        Ok(Arc::new(Self {
+        let broker = Arc::new(Self {
             id: parts.id,
             metadata: MetadataCache::default(),
             replicas: ReplicaManager::new(parts.id, parts.storage, &metrics),
@@ -95,7 +95,9 @@ impl Broker {
             sessions: Mutex::new(SessionCache::new(slots)),
             producer_ids: ProducerIds::default(),
             response_memory: Budget::new(RESPONSE_COPIES_MAX_BYTES, Duration::ZERO),
-        }))
+        });
+        broker.metrics.add_partitions(PartitionMetrics::new(Arc::downgrade(&broker)));
+        Ok(broker)
     }
 
     /// Makes this broker act on `image`, which `events` made from the one before; `None` = from a snapshot, so anything may

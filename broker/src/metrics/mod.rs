@@ -2,11 +2,13 @@
 //!
 //! Hot paths hold handles to their counters: counting is one atomic addition and looks nothing up.
 
+mod partitions;
 mod requests;
 mod topics;
 
-use prometheus::{IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
 
+pub(crate) use partitions::PartitionMetrics;
 pub(crate) use requests::RequestMetrics;
 pub(crate) use topics::{TopicCounters, TopicMetrics};
 
@@ -45,6 +47,14 @@ impl Metrics {
             let name = format!("kafka_server_replicamanager_{name}");
             register(&registry, made(IntGauge::new(name, help)))
         };
+        for (name, help) in [
+            ("isrshrinks", "How often a replica fell out of sync."),
+            ("isrexpands", "How often a replica came back in sync."),
+        ] {
+            // They count from the start, so that a rate over them is there before the first one.
+            let name = format!("kafka_server_replicamanager_{name}_total");
+            register(&registry, made(IntCounter::new(name, help)));
+        }
         let connections = made(IntGaugeVec::new(
             Opts::new("kafka_server_socket_server_metrics_connection_count", "Open connections."),
             &["listener"],
@@ -61,6 +71,12 @@ impl Metrics {
             at_min_isr: replicas("atminisrpartitioncount", "Led partitions at their minimum of replicas."),
             registry,
         }
+    }
+
+    /// Adds the numbers of a broker's single partitions, read at each scrape.
+    pub(crate) fn add_partitions(&self, partitions: PartitionMetrics) {
+        let registered = self.registry.register(Box::new(partitions));
+        assert!(registered.is_ok(), "two metrics have the same name: {registered:?}");
     }
 
     /// The gauge of open connections of a listener.

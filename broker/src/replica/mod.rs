@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use futures::StreamExt;
-use taffrail_core::collections::HashMap;
+use taffrail_core::collections::{HashMap, HashSet};
 use taffrail_core::config::{BrokerLayers, Overrides};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::{ConfigResource, MetadataEvent, PartitionState, ResourceKind};
@@ -191,7 +191,8 @@ impl ReplicaManager {
             }
         }
         self.hosted.store(Arc::new(hosted));
-        if events.is_none() {
+        // An image of no cluster says nothing about what should be here.
+        if events.is_none() && image.cluster_id().is_some() {
             self.set_aside_unknown().await;
         }
         self.count();
@@ -279,13 +280,17 @@ impl ReplicaManager {
         }
     }
 
-    /// Sets aside the logs of partitions that no metadata know: their topics were deleted while this broker was away, or
-    /// they came from elsewhere. Nothing of them is deleted.
-    async fn set_aside_unknown(&self) {
+    /// The logs of partitions that no metadata know.
+    fn unknown_logs(&self) -> Vec<Arc<Log>> {
         let hosted = self.hosted();
-        let is_known = |log: &Arc<Log>| hosted.partitions().any(|partition| Arc::ptr_eq(partition.log(), log));
-        let unknown: Vec<Arc<Log>> = self.storage.logs().into_iter().filter(|log| !is_known(log)).collect();
-        for log in unknown {
+        let known: HashSet<*const Log> = hosted.partitions().map(|partition| Arc::as_ptr(partition.log())).collect();
+        self.storage.logs().into_iter().filter(|log| !known.contains(&Arc::as_ptr(log))).collect()
+    }
+
+    /// Sets such logs aside: their topics were deleted while this broker was away, or they came from elsewhere. Nothing of
+    /// them is deleted.
+    async fn set_aside_unknown(&self) {
+        for log in self.unknown_logs() {
             let (storage, name) = (Arc::clone(&self.storage), log.partition().clone());
             let aside = self.storage.pool().run(move || storage.set_aside(&name)).await;
             if let Ok(Err(error)) = aside {

@@ -148,7 +148,7 @@ impl Partition {
     }
 
     /// Whether its replicas in sync are fewer than (`Less`), just (`Equal`) or more than its minimum.
-    pub(super) fn in_sync_against_minimum(&self) -> std::cmp::Ordering {
+    pub(crate) fn in_sync_against_minimum(&self) -> std::cmp::Ordering {
         let state = self.state.load();
         state.isr.len().cmp(&self.min_in_sync(&state))
     }

@@ -115,3 +115,25 @@ async fn topics_are_described_in_pages_and_with_their_size() {
     assert!(sizes.map(|partition| partition.partition_size).sum::<i64>() > 1000);
     assert!(logs.results[0].total_bytes > 0);
 }
+
+#[tokio::test]
+async fn traffic_and_partitions_are_counted_under_kafkas_names() {
+    let cluster = Cluster::start().await;
+    let mut client = cluster.client().await;
+    client.create_topic("counted", 2, &[]).await;
+    client.produce("counted", 1, batch(&[b"a", b"b"])).await;
+    client.fetch("counted", 1, 0, 0).await;
+    let printed = cluster.metrics();
+    for line in [
+        "kafka_server_brokertopicmetrics_messagesin_total{topic=\"counted\"} 2",
+        "kafka_server_brokertopicmetrics_totalfetchrequests_total{topic=\"counted\"} 1",
+        "kafka_log_log_logendoffset{partition=\"1\",topic=\"counted\"} 2",
+        "kafka_cluster_partition_insyncreplicascount{partition=\"0\",topic=\"counted\"} 1",
+        "kafka_server_replicamanager_leadercount 2",
+        "kafka_server_replicamanager_isrshrinks_total 0",
+        "kafka_network_requestmetrics_requests_total{request=\"Produce\"} 1",
+        "kafka_server_socket_server_metrics_connection_count{listener=\"PLAINTEXT\"} 1",
+    ] {
+        assert!(printed.lines().any(|printed| printed == line), "{line} is not in\n{printed}");
+    }
+}

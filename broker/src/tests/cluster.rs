@@ -69,7 +69,7 @@ impl Controller for LocalController {
 /// A cluster of one broker.
 pub(super) struct Cluster {
     /// Followers of the metadata hold it weakly.
-    _broker: Arc<Broker>,
+    broker: Arc<Broker>,
     controller: Arc<LocalController>,
     address: String,
     shutdown: Shutdown,
@@ -107,7 +107,7 @@ impl Cluster {
         let shards = Arc::new(Shards::start(2, "broker-test").unwrap());
         let serving = Arc::clone(&broker).serve("PLAINTEXT".into(), socket, shards, shutdown.clone());
         drop(taffrail_runtime::task::spawn(serving));
-        let cluster = Self { _broker: broker, controller, address: address.to_string(), shutdown, _dir: dir };
+        let cluster = Self { broker, controller, address: address.to_string(), shutdown, _dir: dir };
         cluster.found(address.port()).await;
         cluster
     }
@@ -132,6 +132,11 @@ impl Cluster {
         let Reply::BrokerRegistered { epoch } = registered.reply else { panic!("{registered:?}") };
         let identity = BrokerIdentity { id: BrokerId(1), epoch };
         self.controller.carry_out(Command::UnfenceBroker(identity)).await.unwrap();
+    }
+
+    /// What `/metrics` prints.
+    pub(super) fn metrics(&self) -> String {
+        prometheus::TextEncoder::new().encode_to_string(&self.broker.metrics.registry.gather()).unwrap()
     }
 
     pub(super) async fn client(&self) -> Client {
