@@ -13,6 +13,7 @@ mod error;
 mod flusher;
 mod handles;
 pub mod identity;
+mod import;
 pub mod index;
 mod lock;
 mod log;
@@ -29,6 +30,7 @@ mod storage;
 mod testing;
 
 pub use error::{AppendError, LogError, ReadError, Reason, StorageError};
+pub use import::{ImportError, ImportMode, ImportedPartition, inspect};
 pub use lock::LockError;
 pub use log::{Appended, FileRange, Log, LogOffsets, LogRead, TimestampedOffset};
 pub use maintenance::Maintenance;

@@ -213,6 +213,19 @@ impl Storage {
         Ok(log)
     }
 
+    /// Opens the folder of a partition that was adopted.
+    pub(crate) fn open_imported(&self, partition: &TopicPartition, dir: Arc<Path>) -> Result<(), StorageError> {
+        let _folders = self.folders.lock();
+        let marks = clean_stop::Marks::new();
+        let log = open_partition(&self.env, partition.clone(), &dir, &marks, &self.high_watermarks, time::unix_ms())
+            .ok_or_else(|| StorageError::Unknown(partition.clone()))?;
+        if let Some(reason) = log.offline() {
+            return Err(StorageError::Offline { partition: partition.clone(), reason: Arc::clone(reason) });
+        }
+        self.logs.write().insert(partition.clone(), log);
+        Ok(())
+    }
+
     fn check_topic(log: Arc<Log>, topic_id: TopicId, options: LogOptions) -> Result<Arc<Log>, StorageError> {
         if log.topic_id() != topic_id {
             return Err(StorageError::TopicIdMismatch {
