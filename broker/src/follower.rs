@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use taffrail_core::event::MetadataEvent;
 use taffrail_core::image::{ApplyError, MetadataImage};
 use taffrail_protocol::rpc::{CallError, Update};
 use taffrail_runtime::shutdown::Shutdown;
@@ -28,21 +29,26 @@ enum StreamEnd {
 }
 
 /// Follows the controllers until `shutdown`, and has `broker` act on what they commit. One such task runs for a broker.
-pub async fn follow_metadata(controllers: &ControllerHandle, broker: &Broker, shutdown: &Shutdown) {
-    let mut image = MetadataImage::default();
+///
+/// What was committed before `caught_up_at`, the epoch of the broker's registration, is history: a topic in it may be
+/// gone by now, and one that is missing in it may be there. Acting on that would set aside the partitions of every topic
+/// that history has not told yet, so the broker sees the first image when history is over.
+pub async fn follow_metadata(controllers: &ControllerHandle, broker: &Broker, caught_up_at: i64, shutdown: &Shutdown) {
+    let mut follower = Follower { broker, image: MetadataImage::default(), caught_up_at, behind: true };
     loop {
         let end = tokio::select! {
-            end = follow(controllers, broker, &mut image) => end,
+            end = follower.follow(controllers) => end,
             () = shutdown.triggered() => return,
         };
+        let offset = follower.image.offset();
         match end {
             StreamEnd::Closed | StreamEnd::Call(_) => {
-                tracing::info!(offset = image.offset(), reason = %end, "the stream of metadata ended; asking again");
+                tracing::info!(offset, reason = %end, "the stream of metadata ended; asking again");
             }
             StreamEnd::Apply(_) | StreamEnd::Gap { .. } => {
-                // What was applied is not what the controllers have: only a snapshot helps.
-                tracing::error!(offset = image.offset(), reason = %end, "the metadata do not fit; starting from a snapshot");
-                image = MetadataImage::default();
+                // What was applied is not what the controllers have: only all of it anew helps.
+                tracing::error!(offset, reason = %end, "the metadata do not fit; starting anew");
+                follower.start_anew();
             }
         }
         tokio::select! {
@@ -52,37 +58,62 @@ pub async fn follow_metadata(controllers: &ControllerHandle, broker: &Broker, sh
     }
 }
 
-async fn follow(controllers: &ControllerHandle, broker: &Broker, image: &mut MetadataImage) -> StreamEnd {
-    match follow_stream(controllers, broker, image).await {
-        Ok(()) => StreamEnd::Closed,
-        Err(end) => end,
-    }
+/// The image on its way from the controllers to the broker.
+struct Follower<'a> {
+    broker: &'a Broker,
+    image: MetadataImage,
+    /// Offset of the first image that the broker may see.
+    caught_up_at: i64,
+    /// Whether the broker has not seen what `image` was made from.
+    behind: bool,
 }
 
-async fn follow_stream(
-    controllers: &ControllerHandle,
-    broker: &Broker,
-    image: &mut MetadataImage,
-) -> Result<(), StreamEnd> {
-    let opened = controllers.follow(image.offset() + 1, image.cluster_id()).await;
-    let mut stream = opened.map_err(|error| CallError::Refused { error, active: None })?;
-    while let Some(update) = stream.next().await? {
-        match update {
-            Update::Snapshot(snapshot) => {
-                *image = snapshot;
-                broker.follow(Arc::new(image.clone()), None).await;
-            }
-            Update::Events(batch) => {
-                let expected = image.offset() + 1;
-                if batch.base_offset != expected {
-                    return Err(StreamEnd::Gap { expected, found: batch.base_offset });
-                }
-                for event in &batch.events {
-                    image.apply(event)?;
-                }
-                broker.follow(Arc::new(image.clone()), Some(&batch.events)).await;
-            }
+impl Follower<'_> {
+    fn start_anew(&mut self) {
+        self.caught_up_at = self.caught_up_at.max(self.image.offset());
+        self.image = MetadataImage::default();
+        self.behind = true;
+    }
+
+    async fn follow(&mut self, controllers: &ControllerHandle) -> StreamEnd {
+        match self.follow_stream(controllers).await {
+            Ok(()) => StreamEnd::Closed,
+            Err(end) => end,
         }
     }
-    Ok(())
+
+    async fn follow_stream(&mut self, controllers: &ControllerHandle) -> Result<(), StreamEnd> {
+        let opened = controllers.follow(self.image.offset() + 1, self.image.cluster_id()).await;
+        let mut stream = opened.map_err(|error| CallError::Refused { error, active: None })?;
+        while let Some(update) = stream.next().await? {
+            match update {
+                Update::Snapshot(snapshot) => {
+                    self.image = snapshot;
+                    self.behind = true;
+                    self.act(&[]).await;
+                }
+                Update::Events(batch) => {
+                    let expected = self.image.offset() + 1;
+                    if batch.base_offset != expected {
+                        return Err(StreamEnd::Gap { expected, found: batch.base_offset });
+                    }
+                    for event in &batch.events {
+                        self.image.apply(event)?;
+                    }
+                    self.act(&batch.events).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the broker act on the image, which `events` made from the one before; not while it is history.
+    async fn act(&mut self, events: &[MetadataEvent]) {
+        if self.behind && self.image.offset() < self.caught_up_at {
+            return;
+        }
+        let events = if self.behind { None } else { Some(events) };
+        self.broker.follow(Arc::new(self.image.clone()), events).await;
+        self.behind = false;
+    }
 }

@@ -32,18 +32,17 @@ fn command(args: &[&str]) -> Command {
 impl Up {
     /// Starts it, and waits until it has said that it is up.
     fn start(args: &[&str]) -> Self {
-        let mut child = command(args).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut summary = Vec::new();
-        for line in lines.by_ref().map(Result::unwrap) {
-            summary.push(line);
-            if summary.last().is_some_and(|line| line.starts_with("Ctrl-C")) {
-                return Self { child, summary };
+        let mut up = Self { child: command(args).spawn().unwrap(), summary: Vec::new() };
+        let lines = BufReader::new(up.child.stdout.take().unwrap()).lines();
+        for line in lines.map(Result::unwrap) {
+            up.summary.push(line);
+            if up.summary.last().is_some_and(|line| line.starts_with("Ctrl-C")) {
+                return up;
             }
         }
         let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        panic!("not up: {summary:?}\n{said}")
+        up.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        panic!("not up: {:?}\n{said}", up.summary)
     }
 
     /// What it says after a word.
@@ -167,6 +166,13 @@ fn the_next_start_finds_everything_and_a_second_process_is_refused_by_name() {
     let after_kill = Up::start(&["--data-dir", text(&data)]);
     assert_eq!(after_kill.told("topics"), "orders (3 partitions)");
     assert!(after_kill.told("data").ends_with(&cluster));
+    let mut folders: Vec<String> = std::fs::read_dir(data.join("logs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("orders"))
+        .collect();
+    folders.sort();
+    assert_eq!(folders, ["orders-0", "orders-1", "orders-2"], "none was set aside and made anew");
 }
 
 #[test]

@@ -126,7 +126,7 @@ pub(crate) struct ValidateArgs {
 #[derive(Subcommand, Debug)]
 enum ConfigCommand {
     /// Print the settings in effect, and where each comes from
-    Show(ShowArgs),
+    Show(Box<ShowArgs>),
     /// Print the documentation of all settings, as Markdown
     Docs,
 }

@@ -87,10 +87,6 @@ impl BrokerRole {
             controller: Arc::clone(&controllers) as _,
         })?;
         let member = Shutdown::new();
-        let following = {
-            let (controllers, broker, member) = (Arc::clone(&controllers), Arc::clone(&broker), member.clone());
-            task::spawn(async move { follow_metadata(&controllers, &broker, &member).await })
-        };
         let (host, port) = start.advertised;
         let listener =
             Listener { name: LISTENER.into(), host: host.into(), port, security: SecurityProtocol::Plaintext };
@@ -105,6 +101,12 @@ impl BrokerRole {
             features: std::collections::BTreeMap::new(),
         };
         let mut registration = Registration::register(&controllers, request, &member).await?;
+        // History ends with the registration: only from there on does the broker act on the metadata.
+        let following = {
+            let (controllers, broker, member) = (Arc::clone(&controllers), Arc::clone(&broker), member.clone());
+            let epoch = registration.epoch();
+            task::spawn(async move { follow_metadata(&controllers, &broker, epoch, &member).await })
+        };
         registration.serve(&controllers, &broker.metadata, &member).await?;
         let (ends, ended) = mpsc::channel(1);
         let interval = Duration::from_millis(u64::try_from(config.broker_heartbeat_interval_ms).unwrap_or(2000));
