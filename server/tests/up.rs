@@ -192,6 +192,41 @@ fn editing_the_file_is_applied_while_it_runs() {
 }
 
 #[test]
+fn partitions_of_another_directory_are_adopted_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (theirs, ours, file) = (dir.path().join("theirs"), dir.path().join("ours"), dir.path().join("a.yaml"));
+    std::fs::write(&file, topic("moved", "partitions: 3")).unwrap();
+    let first = Up::start(&["--data-dir", text(&theirs), "-f", text(&file)]);
+    assert_eq!(first.stop(Signal::TERM).0.code(), Some(0));
+    let id = std::fs::read_to_string(theirs.join("logs/moved-0/partition.metadata")).unwrap();
+
+    let import = |source: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail"));
+        let args = ["log", "import", text(source), "--data-dir", text(&ours), "-o", "json"];
+        command.env_clear().args(args).output().unwrap()
+    };
+    let output = import(&theirs.join("logs"));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&told[0]["topic"], &told[0]["partitions"]), (&"moved".into(), &3.into()));
+
+    let up = Up::start(&["--data-dir", text(&ours)]);
+    assert_eq!(up.told("topics"), "moved (3 partitions)");
+    up.wait_for_partitions(3);
+    assert_eq!(std::fs::read_to_string(ours.join("logs/moved-0/partition.metadata")).unwrap(), id);
+    let busy = import(&theirs.join("logs"));
+    assert!(String::from_utf8_lossy(&busy.stderr).contains("is in use by process"), "{busy:?}");
+    assert_eq!(up.stop(Signal::TERM).0.code(), Some(0));
+
+    let again = import(&theirs.join("logs"));
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("there is a topic moved here already"), "{again:?}");
+    let nothing = import(dir.path());
+    assert_eq!(nothing.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("is neither a partition's folder"), "{nothing:?}");
+}
+
+#[test]
 fn what_is_wrong_is_told_before_anything_is_touched() {
     let dir = tempfile::tempdir().unwrap();
     let (data, file) = (dir.path().join("data"), dir.path().join("a.yaml"));

@@ -54,6 +54,7 @@ fn new_topic(topic: &CreatableTopic) -> NewTopic {
         replication_factor: topic.replication_factor,
         assignments: topic.assignments.iter().map(assignment).collect(),
         configs: topic.configs.iter().map(config).collect(),
+        id: None,
     }
 }
 

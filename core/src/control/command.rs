@@ -107,12 +107,21 @@ pub struct NewTopic {
     pub assignments: Vec<ReplicaAssignment>,
     /// Explicit settings. A null value is refused, as in Kafka.
     pub configs: Vec<(Arc<str>, Option<Arc<str>>)>,
+    /// The id that the topic has already, because its partitions are adopted from elsewhere; `None` = a fresh one.
+    pub id: Option<TopicId>,
 }
 
 impl NewTopic {
     /// A topic with default partitions, replicas and settings.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self { name: name.into(), partitions: -1, replication_factor: -1, assignments: Vec::new(), configs: Vec::new() }
+        Self {
+            name: name.into(),
+            partitions: -1,
+            replication_factor: -1,
+            assignments: Vec::new(),
+            configs: Vec::new(),
+            id: None,
+        }
     }
 
     /// The same with a number of partitions and of replicas.

@@ -75,6 +75,11 @@ fn check_total(request: &CreateTopics, defaults: &Defaults) -> Result<(), Contro
 
 fn create_one(draft: &mut Draft, topic: &NewTopic, id: TopicId, defaults: &Defaults) -> Outcome<CreatedTopic> {
     check_name(draft.image(), &topic.name)?;
+    let id = topic.id.unwrap_or(id);
+    if let Some(holder) = draft.image().topic_by_id(id) {
+        let text = format!("The topic '{}' has the id {id} already.", holder.name);
+        return Err(ControlError::new(ErrorCode::TopicAlreadyExists, text));
+    }
     let overrides = configs::for_new_topic(&topic.name, &topic.configs, &defaults.layers)?;
     let partitions = replicas_of_all(draft.image(), topic, defaults)?
         .into_iter()

@@ -132,6 +132,7 @@ fn new_topic_to_message(topic: &NewTopic) -> v1::NewTopic {
         replication_factor: i32::from(topic.replication_factor),
         assignments: topic.assignments.iter().map(assignment).collect(),
         configs: topic.configs.iter().map(setting).collect(),
+        topic_id: topic.id.map(id_to_bytes),
     }
 }
 
@@ -146,6 +147,7 @@ fn new_topic_from_message(message: v1::NewTopic) -> Result<NewTopic, FormatError
         replication_factor: short(WHAT, "replication_factor", message.replication_factor)?,
         assignments: message.assignments.into_iter().map(assignment).collect(),
         configs: message.configs.into_iter().map(|it| (it.name.into(), it.value.map(Into::into))).collect(),
+        id: message.topic_id.map(|bytes| id_from_bytes(WHAT, "topic_id", &bytes)).transpose()?,
     })
 }
 

@@ -25,6 +25,7 @@ fn commands() -> Vec<Command> {
     let topic = NewTopic {
         assignments: vec![ReplicaAssignment { partition: 0, replicas: vec![BrokerId(1), BrokerId(2)] }],
         configs: settings.clone(),
+        id: Some(Uuid([8; 16])),
         ..NewTopic::new("t")
     };
     let grown = |assignments| NewPartitions { name: text("t"), count: 5, assignments };

@@ -29,6 +29,9 @@ enum Command {
     Up(UpArgs),
     /// Check files of resources, without a cluster
     Validate(ValidateArgs),
+    /// Work on the files of partitions
+    #[command(subcommand)]
+    Log(LogCommand),
     /// Show or document settings
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -124,6 +127,28 @@ pub(crate) struct ValidateArgs {
 }
 
 #[derive(Subcommand, Debug)]
+enum LogCommand {
+    /// Adopt the partitions of a stopped Kafka 4.4 into a data directory that nobody is using
+    Import(Box<ImportArgs>),
+}
+
+/// Arguments of `log import`.
+#[derive(Args, Debug)]
+pub(crate) struct ImportArgs {
+    /// One of Kafka's log directories, or the folder of a single partition
+    #[arg(value_name = "DIR")]
+    pub(crate) source: PathBuf,
+    /// Take the folders away from there, instead of copying them; needs the same volume
+    #[arg(long = "move")]
+    pub(crate) move_folders: bool,
+    #[command(flatten)]
+    pub(crate) settings: SettingsArgs,
+    /// How to print what was adopted
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Subcommand, Debug)]
 enum ConfigCommand {
     /// Print the settings in effect, and where each comes from
     Show(Box<ShowArgs>),
@@ -158,6 +183,7 @@ impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         match self.command {
             Command::Up(args) => crate::up::run(&args),
+            Command::Log(LogCommand::Import(args)) => crate::up::import(&args),
             Command::Validate(args) => validate::run(&args),
             Command::Config(ConfigCommand::Show(args)) => config::show(&args),
             Command::Config(ConfigCommand::Docs) => config::docs(),

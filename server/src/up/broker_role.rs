@@ -22,16 +22,16 @@ use taffrail_runtime::{random, task};
 use taffrail_storage::disk::Disk;
 use taffrail_storage::disk::real::RealDisk;
 use taffrail_storage::identity::MetaProperties;
-use taffrail_storage::{Storage, StorageOptions};
+use taffrail_storage::{Maintenance, Storage, StorageOptions};
 
 use super::data_dir::DataDir;
 use crate::options::Options;
 
 /// Number of the one broker.
-const BROKER: BrokerId = BrokerId(1);
+pub(super) const BROKER: BrokerId = BrokerId(1);
 
 /// Name of the one listener.
-const LISTENER: &str = "PLAINTEXT";
+pub(super) const LISTENER: &str = "PLAINTEXT";
 
 /// Why a role ended by itself.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub(super) enum RoleEnd {
     Broker(RegistrationError),
     /// Signals cannot be received.
     #[error("signals cannot be received: {0}")]
-    Signals(std::io::Error),
+    Signals(String),
     /// The listener ended.
     #[error("the listener ended")]
     Listener,
@@ -71,6 +71,7 @@ pub(super) struct BrokerRole {
     listener: Option<task::JoinHandle<()>>,
     following: task::JoinHandle<()>,
     keeping: task::JoinHandle<Registration>,
+    maintaining: task::JoinHandle<()>,
     ends: mpsc::Sender<RoleEnd>,
     ended: mpsc::Receiver<RoleEnd>,
 }
@@ -120,6 +121,10 @@ impl BrokerRole {
                 registration
             })
         };
+        let maintaining = {
+            let (maintenance, member) = (Maintenance::new(Arc::clone(&start.storage)), member.clone());
+            task::spawn(async move { maintenance.run(member).await })
+        };
         let shards = Shards::start(start.shards.unwrap_or_else(processors), "taffrail-shard")?;
         Ok(Self {
             broker,
@@ -131,6 +136,7 @@ impl BrokerRole {
             listener: None,
             following,
             keeping,
+            maintaining,
             ends,
             ended,
         })
@@ -178,6 +184,7 @@ impl BrokerRole {
         let registration = self.keeping.await.context("the registration failed")?;
         registration.leave(&self.controllers).await;
         self.following.await.context("following the metadata failed")?;
+        self.maintaining.await.context("the storage's background work failed")?;
         self.storage.close().await;
         Ok(())
     }
@@ -226,7 +233,7 @@ pub(super) async fn open_storage(dir: &DataDir, config: &BrokerConfig) -> anyhow
 
 /// Makes sure that the partitions belong to this cluster and broker, and gives the directory's own id. A new directory
 /// gets one, in Kafka's `meta.properties`.
-fn claim(logs: &Path, cluster_id: Uuid) -> anyhow::Result<Uuid> {
+pub(super) fn claim(logs: &Path, cluster_id: Uuid) -> anyhow::Result<Uuid> {
     let disk: &dyn Disk = &RealDisk::new();
     if let Some(found) = MetaProperties::read(disk, logs)? {
         if found.cluster_id != cluster_id.to_string() || found.node_id != BROKER.0 {

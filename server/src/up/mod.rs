@@ -5,6 +5,7 @@
 
 mod broker_role;
 mod data_dir;
+mod import;
 mod summary;
 
 use std::net::SocketAddr;
@@ -33,6 +34,7 @@ use crate::http::{self, Health};
 use crate::options::{MetricsAddress, Options};
 use broker_role::{BrokerRole, RoleEnd};
 use data_dir::DataDir;
+pub(crate) use import::import;
 use summary::Summary;
 
 /// Threads for everything that is not on the data path.
@@ -74,8 +76,13 @@ struct Running {
     operator: task::JoinHandle<()>,
     /// Ends the operator and the metrics address.
     stop: Shutdown,
+    /// Where clients connect.
+    clients: SocketAddr,
+    /// Where metrics are.
+    metrics: Option<SocketAddr>,
 }
 
+/// Starts everything, says so, and stops everything when told to.
 async fn up(
     options: &Options,
     dir: &DataDir,
@@ -83,23 +90,62 @@ async fn up(
     desired: Desired,
     started: time::Instant,
 ) -> anyhow::Result<Exit> {
+    // From the first moment on: a signal that comes early must not end the process without a clean stop.
+    let mut told = task::spawn(signal::terminate());
+    let health = Health::default();
+    let (mut running, first) = match select(pin!(start(options, dir, files, desired, &health)), &mut told).await {
+        Either::Left((running, _)) => running?,
+        Either::Right(_) => bail!("told to stop while starting: the next start recovers what was not closed"),
+    };
+    let image = running.broker.metadata();
+    let summary = Summary {
+        cluster_id: running.controller.cluster_id(),
+        clients: options.advertised(running.clients),
+        metrics: running.metrics,
+        data: dir,
+        files,
+        pass: &first,
+        image: &image,
+        took: started.elapsed(),
+    };
+    crate::cli::write(&summary.to_string())?;
+    let end = match select(&mut told, pin!(running.broker.failed())).await {
+        Either::Left((Ok(Ok(signal)), _)) => Ok(signal),
+        Either::Left((told, _)) => Err(RoleEnd::Signals(format!("{told:?}"))),
+        Either::Right((end, _)) => Err(end),
+    };
+    health.set_ready(false);
+    let stopping = time::monotonic();
+    stop_within(options.stop_timeout, running).await?;
+    let signal = end?;
+    tracing::info!(signal, took_ms = stopping.elapsed().as_millis() as u64, "stopped; everything is on disk");
+    Ok(Exit::Done)
+}
+
+/// Starts everything; gives what runs, and what the operator's first pass found.
+async fn start(
+    options: &Options,
+    dir: &DataDir,
+    files: &[PathBuf],
+    desired: Desired,
+    health: &Health,
+) -> anyhow::Result<(Running, local::Pass)> {
     // Addresses first: a port that is taken is the commonest mistake, and nothing has been touched yet.
     let socket = listen(options.listen, "--listen").await?;
-    let bound = socket.local_addr()?;
-    let metrics = match options.metrics {
+    let clients = socket.local_addr()?;
+    let listener = match options.metrics {
         MetricsAddress::Off => None,
         MetricsAddress::At(address) => Some(listen(address, "--metrics").await?),
     };
-    let metrics_bound = metrics.as_ref().map(TcpListener::local_addr).transpose()?;
+    let metrics = listener.as_ref().map(TcpListener::local_addr).transpose()?;
     let stop = Shutdown::new();
-    let health = Health::default();
-    if let Some(metrics) = metrics {
-        task::spawn(http::serve(metrics, health.clone(), stop.clone()));
+    if let Some(listener) = listener {
+        task::spawn(http::serve(listener, health.clone(), stop.clone()));
     }
 
     let (pipe, connector) = memory();
     let controllers = vec![(CONTROLLER_ADDRESS.to_owned(), Target::Memory(connector))];
-    let static_config = broker_role::static_config(options, bound, dir);
+    let static_config = broker_role::static_config(options, clients, dir);
     let config = broker_role::config(&static_config)?;
     let (controller, storage) = futures::future::join(
         start_controller(options, dir, Listener::Memory(pipe), &static_config, &config),
@@ -107,18 +153,16 @@ async fn up(
     )
     .await;
     let (controller, storage) = (controller?, storage?);
-    let cluster_id = controller.cluster_id();
-    let advertised = options.advertised(bound);
-    let role = BrokerRole::start(broker_role::Start {
-        cluster_id,
+    let mut broker = BrokerRole::start(broker_role::Start {
+        cluster_id: controller.cluster_id(),
         static_config,
         controllers: controllers.clone(),
         storage,
-        advertised: advertised.clone(),
+        advertised: options.advertised(clients),
         logs: dir.logs(),
         shards: options.shards,
-    });
-    let mut broker = role.await?;
+    })
+    .await?;
     health.add(broker.registry());
 
     let platform = platform(ControllerClient::new(controllers)?, &broker);
@@ -127,32 +171,8 @@ async fn up(
     first.log(&local::Pass::default());
     broker.serve(socket);
     health.set_ready(true);
-
-    let image = broker.metadata();
-    let summary = Summary {
-        cluster_id,
-        clients: advertised,
-        metrics: metrics_bound,
-        data: dir,
-        files,
-        pass: &first,
-        image: &image,
-        took: started.elapsed(),
-    };
-    crate::cli::write(&summary.to_string())?;
-    let operator = task::spawn(operator.run(first, stop.clone()));
-    let mut running = Running { controller, broker, operator, stop };
-    let end = until_the_end(running.broker.failed()).await;
-    health.set_ready(false);
-    let stopping = time::monotonic();
-    stop_within(options.stop_timeout, running).await?;
-    match end {
-        Ok(signal) => {
-            tracing::info!(signal, took_ms = stopping.elapsed().as_millis() as u64, "stopped; everything is on disk");
-            Ok(Exit::Done)
-        }
-        Err(failed) => Err(failed.into()),
-    }
+    let operator = task::spawn(operator.run(first.clone(), stop.clone()));
+    Ok((Running { controller, broker, operator, stop, clients, metrics }, first))
 }
 
 /// Stops everything, unless that takes too long or somebody asks a second time.
@@ -167,15 +187,6 @@ async fn stop_within(timeout: Duration, running: Running) -> anyhow::Result<()> 
         Either::Left((Ok(result), _)) => result,
         Either::Left((Err(_), _)) => bail!("not stopped in time: the next start recovers what was not closed"),
         Either::Right(_) => bail!("told twice to stop: the next start recovers what was not closed"),
-    }
-}
-
-/// Waits for a signal, or for a role to fail.
-async fn until_the_end(failed: impl Future<Output = RoleEnd>) -> Result<&'static str, RoleEnd> {
-    match select(pin!(signal::terminate()), pin!(failed)).await {
-        Either::Left((Ok(signal), _)) => Ok(signal),
-        Either::Left((Err(error), _)) => Err(RoleEnd::Signals(error)),
-        Either::Right((end, _)) => Err(end),
     }
 }
 

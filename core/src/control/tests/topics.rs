@@ -231,3 +231,13 @@ fn fenced_brokers_get_replicas_but_neither_lead_nor_count_as_in_sync() {
         (ErrorCode::InvalidReplicationFactor, message.to_owned())
     );
 }
+
+#[test]
+fn a_topic_that_is_adopted_keeps_its_id_and_nobody_gets_it_twice() {
+    let mut cluster = Cluster::with_brokers(1);
+    let id = Uuid([9; 16]);
+    let created = cluster.create(NewTopic { id: Some(id), ..NewTopic::sized("adopted", 1, 1) }).unwrap();
+    assert_eq!(created.id, id);
+    let refused = cluster.create(NewTopic { id: Some(id), ..NewTopic::sized("other", 1, 1) }).unwrap_err();
+    assert_eq!(refused.code, ErrorCode::TopicAlreadyExists);
+}
