@@ -61,7 +61,7 @@ async fn run(call: Call, request: FetchRequestView) -> Reply {
         Ok(context) => context,
         Err(error) => return reply(&call, FetchResponse { error, ..FetchResponse::default() }, None),
     };
-    let items = items(&call, &request, &context);
+    let items = Arc::new(items(&call, &request, &context));
     let limits = Limits {
         max_bytes: u64::try_from(request.max_bytes.min(call.broker.config.load().fetch_max_bytes)).unwrap_or(0),
         committed_only: request.isolation_level == 1,
@@ -69,7 +69,7 @@ async fn run(call: Call, request: FetchRequestView) -> Reply {
     let min_bytes = u64::try_from(request.min_bytes).unwrap_or(0);
     let wait_ms = request.max_wait_ms.min(WAIT_MAX_MS);
     let deadline = (wait_ms > 0).then(|| wire::deadline(wait_ms));
-    let mut findings = read_enough(&items, limits, min_bytes, deadline).await;
+    let mut findings = read_enough(call.broker.disk_pool(), &items, limits, min_bytes, deadline).await;
     warm(&call, &mut findings).await;
     let mut copies = Copies::new(&call);
     let answers = answers(&items, findings, limits.committed_only, &mut copies);
@@ -110,7 +110,7 @@ fn wanted(asked: &FetchPartition) -> Wanted {
 
 /// The partitions that this request is about, in the order in which they are served.
 fn items(call: &Call, request: &FetchRequestView, context: &Context) -> Vec<Item> {
-    let (hosted, image) = (call.broker.replicas.hosted(), call.broker.metadata.image());
+    let (hosted, image) = (call.broker.replicas.glance(), call.broker.metadata.glance());
     let item = |topic: &TopicRef, index: i32, wanted: Wanted| {
         let partition = hosted.partition(topic, index, &image).cloned();
         let partition = partition.and_then(|partition| readable_by(request.replica_id, partition));

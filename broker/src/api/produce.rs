@@ -63,8 +63,8 @@ pub(crate) fn start(mut call: Call) -> Started {
 
 /// Appends all partitions' batches, and says what must be flushed before the answer may go.
 fn append_all(call: &Call, request: &ProduceRequestView) -> (ProduceResponse, Vec<Flush>) {
-    let hosted = call.broker.replicas.hosted();
-    let image = call.broker.metadata.image();
+    let hosted = call.broker.replicas.glance();
+    let image = call.broker.metadata.glance();
     let context = Context {
         hosted: &hosted,
         image: &image,

@@ -18,6 +18,13 @@ pub(crate) struct Item {
     pub(crate) partition: Result<Arc<Partition>, Refused>,
 }
 
+impl Item {
+    /// Whether it can be read without a look at the disk, or not at all.
+    pub(crate) fn is_near_end(&self) -> bool {
+        self.partition.as_ref().map_or(true, |partition| partition.log().is_near_end(self.wanted.fetch_offset))
+    }
+}
+
 /// What was found for one partition.
 pub(crate) enum Found {
     /// It can be read; there may be nothing new.
@@ -35,6 +42,17 @@ pub(crate) struct Findings {
     /// There is no reason to wait: an error must be told, or waiting could not add to what a partition gives, because the
     /// request's own limit has been reached.
     pub(crate) is_urgent: bool,
+}
+
+impl Findings {
+    /// Nothing, for now; the answer does not wait for more.
+    pub(crate) fn nothing(items: &[Item]) -> Self {
+        let found = items.iter().map(|item| match &item.partition {
+            Ok(partition) => Found::Readable { offsets: partition.offsets(), read: None },
+            Err(refused) => Found::Failed(*refused),
+        });
+        Self { found: found.collect(), bytes: 0, is_urgent: true }
+    }
 }
 
 /// How far the fetch may go.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use taffrail_runtime::blocking::Pool;
 use taffrail_runtime::time;
 
 use super::read::{Findings, Found, Item, Limits, read_all};
@@ -33,14 +34,15 @@ impl Drop for Entered<'_> {
 
 /// Reads until there are `min_bytes`, or a reason to answer with less, or until `deadline`.
 pub(crate) async fn read_enough(
-    items: &[Item],
+    pool: &Pool,
+    items: &Arc<Vec<Item>>,
     limits: Limits,
     min_bytes: u64,
     deadline: Option<time::Instant>,
 ) -> Findings {
     let min_bytes = min_bytes.min(limits.max_bytes);
     loop {
-        let findings = read_all(items, limits);
+        let findings = look(pool, items, limits).await;
         let Some(deadline) = deadline else { return findings };
         if findings.is_urgent || findings.bytes >= min_bytes || items.is_empty() {
             return findings;
@@ -52,7 +54,24 @@ pub(crate) async fn read_enough(
             continue;
         }
         if time::timeout_at(deadline, entered.waiter.wait()).await.is_err() {
-            return read_all(items, limits);
+            return look(pool, items, limits).await;
+        }
+    }
+}
+
+/// Looks at all partitions: at once if all that is wanted is near the ends of their logs, else on the disk pool, because
+/// finding a place further back reads indexes and headers.
+async fn look(pool: &Pool, items: &Arc<Vec<Item>>, limits: Limits) -> Findings {
+    if items.iter().all(Item::is_near_end) {
+        return read_all(items, limits);
+    }
+    let shared = Arc::clone(items);
+    match pool.run(move || read_all(&shared, limits)).await {
+        Ok(findings) => findings,
+        // The disk has too much to do: the client gets nothing now, and asks again.
+        Err(error) => {
+            tracing::debug!(%error, "a fetch was not looked up");
+            Findings::nothing(items)
         }
     }
 }

@@ -23,14 +23,14 @@ use super::outbox::Outbox;
 use super::service::{CloseReason, Pace, Service, Started};
 use super::writer;
 
-/// Room for the first read of a request; also what an idle connection may keep.
+/// Room for the first read of a request.
 const READ_BYTES: usize = 16 * 1024;
 /// The buffer of an unfinished request grows by this factor, so that a client holds what it sent and not what it announced.
 const GROWTH: usize = 4;
 /// Bytes of the length in front of a request.
 const LENGTH_BYTES: usize = 4;
-/// A buffer that is larger than [`READ_BYTES`] is given back when nothing came for this long.
-const LARGE_BUFFER_KEPT: Duration = Duration::from_secs(1);
+/// An empty buffer is given back when nothing came for this long.
+const EMPTY_BUFFER_KEPT: Duration = Duration::from_secs(1);
 
 /// What a connection needs beside its socket.
 pub(crate) struct Context<S> {
@@ -109,12 +109,15 @@ impl<S: Service> Reader<'_, S> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return broken(&error),
             }
-            let is_large = self.buffer.capacity() > 2 * READ_BYTES && self.buffer.is_empty();
-            let limit = is_large.then_some(LARGE_BUFFER_KEPT);
+            // What an idle connection holds is its socket and little else.
+            let limit = self.buffer.is_empty().then_some(EMPTY_BUFFER_KEPT);
             match self.wait_for_bytes(limit, stop.as_mut()).await {
-                Ok(true) => {}
+                Ok(true) => continue,
                 Ok(false) => self.buffer = BytesMut::new(),
                 Err(reason) => return reason,
+            }
+            if let Err(reason) = self.wait_for_bytes(None, stop.as_mut()).await {
+                return reason;
             }
         }
     }
