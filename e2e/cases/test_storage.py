@@ -457,7 +457,7 @@ def test_second_process_on_one_data_directory_is_refused_by_name(restartable):
     binary = os.environ.get("TAFFRAIL_BIN", "taffrail")
     command = [binary, "up", "-f", str(restartable.cluster_file), "--data-dir", str(restartable.data_folder)]
     command += ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
-    second = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=restartable.folder)
+    second = subprocess.run(command, capture_output=True, text=True, timeout=30, env=restartable.environment())
     assert second.returncode != 0
     assert str(restartable.data_folder) in second.stdout + second.stderr
     with Client(restartable) as client:

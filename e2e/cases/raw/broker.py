@@ -72,7 +72,8 @@ class Broker:
         """Until the broker answers and knows itself; a broker that has ended is reported at once."""
 
         def answers():
-            assert self.is_alive(), f"the broker has ended; its log says:\n{self.log_text()[-3000:]}"
+            if not self.is_alive():
+                raise RuntimeError(f"the broker has ended; its log says:\n{self.log_text()[-3000:]}")
             try:
                 with self.connect() as connection:
                     return connection.call("Metadata", 12, topics=[]).brokers
@@ -116,7 +117,7 @@ class Broker:
 
 
 class TaffrailBroker(Broker):
-    """`taffrail up` with a Cluster that carries the settings."""
+    """`taffrail up` with a small Cluster; the settings come from the environment, which beats it."""
 
     def __init__(self, settings, open_file_limit=None, **options):
         super().__init__(settings, **options)
@@ -131,9 +132,13 @@ class TaffrailBroker(Broker):
         self.start_again()
 
     def write_cluster(self):
-        lines = ["apiVersion: taffrail.dev/v1alpha1", "kind: Cluster", "metadata:", "  name: cases", "spec:", "  config:"]
-        lines += [f"    {name}: {_yaml(value)}" for name, value in self.settings.items()]
+        lines = ["apiVersion: taffrail.dev/v1alpha1", "kind: Cluster", "metadata:", "  name: cases", "spec: {}"]
         self.cluster_file.write_text("\n".join(lines) + "\n")
+
+    def environment(self):
+        """Ours without the variables of the tests, which the broker would refuse as unknown, and with the settings."""
+        own = {name: value for name, value in os.environ.items() if not name.startswith("TAFFRAIL_")}
+        return own | {"TAFFRAIL_" + name.upper().replace(".", "_"): _text(value) for name, value in self.settings.items()}
 
     def start_again(self):
         binary = os.environ.get("TAFFRAIL_BIN", str(CASES.parent.parent / "target/release/taffrail"))
@@ -142,7 +147,9 @@ class TaffrailBroker(Broker):
         if self.open_file_limit:
             command = ["prlimit", f"--nofile={self.open_file_limit}", *command]
         with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder)
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder, env=self.environment()
+            )
         self.wait_until_ready()
 
     def is_alive(self):
@@ -239,7 +246,7 @@ def _port_with_room_above():
     return port
 
 
-def _yaml(value):
+def _text(value):
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
