@@ -212,3 +212,78 @@ impl AsyncWrite for Pipe {
         Pin::new(&mut *self.stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tonic::codegen::http::{Request, StatusCode};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    /// How long a test waits for what must happen.
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// The gRPC status of a call to a method that nobody offers, which shows that a server has answered.
+    async fn call(channel: &Channel) -> Option<String> {
+        let request = Request::post("http://x/none").body(tonic::body::Body::empty()).unwrap();
+        let response = channel.clone().oneshot(request).await.ok()?;
+        assert_eq!(response.status(), StatusCode::OK);
+        Some(response.headers()["grpc-status"].to_str().unwrap().to_owned())
+    }
+
+    const UNIMPLEMENTED: &str = "12";
+
+    async fn tcp() -> (Listener, Target) {
+        let listener = TcpListener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        (Listener::Tcp(listener), Target::Address(address))
+    }
+
+    #[tokio::test]
+    async fn the_same_service_answers_over_a_socket_and_in_memory_until_it_is_stopped() {
+        let (listener, connector) = memory();
+        for (listener, target) in [tcp().await, (Listener::Memory(listener), Target::Memory(connector))] {
+            let name = format!("{target:?}");
+            let shutdown = Shutdown::new();
+            let serving = task::spawn(serve(listener, Routes::default(), shutdown.clone()));
+            let channel = connect(target).unwrap();
+            for _ in 0..3 {
+                assert_eq!(call(&channel).await.as_deref(), Some(UNIMPLEMENTED), "{name}");
+            }
+            shutdown.trigger();
+            time::timeout(PATIENCE, serving).await.unwrap().unwrap().unwrap();
+            assert_eq!(call(&channel).await, None, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_channel_dials_again_when_the_service_is_back() {
+        let (listener, target) = tcp().await;
+        let Target::Address(address) = target.clone() else { unreachable!() };
+        let channel = connect(target).unwrap();
+        let mut listener = Some(listener);
+        for _ in 0..2 {
+            let back = match listener.take() {
+                Some(listener) => listener,
+                None => Listener::Tcp(TcpListener::bind(address.parse().unwrap()).await.unwrap()),
+            };
+            let shutdown = Shutdown::new();
+            let serving = task::spawn(serve(back, Routes::default(), shutdown.clone()));
+            let deadline = time::monotonic() + PATIENCE;
+            while call(&channel).await.as_deref() != Some(UNIMPLEMENTED) {
+                assert!(time::monotonic() < deadline, "the channel finds the service again");
+                time::sleep(Duration::from_millis(5)).await;
+            }
+            shutdown.trigger();
+            time::timeout(PATIENCE, serving).await.unwrap().unwrap().unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_address_is_refused_before_anybody_dials() {
+        for address in ["", "no host", "host:port:more"] {
+            let refused = connect(Target::Address(address.to_owned())).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{address}");
+        }
+    }
+}

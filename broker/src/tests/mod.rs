@@ -4,4 +4,5 @@ mod admin;
 mod cluster;
 mod consume;
 mod groups;
+mod membership;
 mod produce;

@@ -4,6 +4,9 @@ pub(crate) mod messages;
 pub(crate) mod network;
 pub(crate) mod service;
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::io::Cursor;
 
