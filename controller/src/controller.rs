@@ -26,7 +26,7 @@ use crate::machine::Machine;
 use crate::machine::feed::Feed;
 use crate::raft::network::Network;
 use crate::raft::service::RaftService;
-use crate::raft::{Member, NodeId, Raft};
+use crate::raft::{self, Fatal, Member, NodeId, Raft};
 use crate::service::ControllerService;
 use crate::sessions::Sessions;
 use crate::store::log::RaftLog;
@@ -105,6 +105,12 @@ pub enum ControllerError {
     /// The threads of the store are gone.
     #[error("the store's threads failed: {0}")]
     Threads(#[from] PoolError),
+}
+
+impl From<Fatal> for ControllerError {
+    fn from(error: Fatal) -> Self {
+        Self::raft(error)
+    }
 }
 
 impl ControllerError {
@@ -231,6 +237,12 @@ impl Controller {
     /// The metadata as this controller has applied them.
     pub fn image(&self) -> Arc<MetadataImage> {
         self.feed.image()
+    }
+
+    /// Waits until the controller fails, for instance because its disk took no write. It answers nothing useful from then
+    /// on: stop the process, and start it again when the cause is gone.
+    pub async fn failed(&self) -> ControllerError {
+        raft::failed(&self.raft).await.into()
     }
 
     /// Stops serving, then Raft; what is committed stays.

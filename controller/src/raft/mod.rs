@@ -31,7 +31,21 @@ pub(crate) type Membership = openraft::Membership<NodeId, Member>;
 pub(crate) type StoredMembership = openraft::StoredMembership<NodeId, Member>;
 pub(crate) type SnapshotMeta = openraft::SnapshotMeta<NodeId, Member>;
 pub(crate) type Snapshot = openraft::Snapshot<TypeConfig>;
+pub(crate) type Fatal = openraft::error::Fatal<NodeId>;
 pub(crate) type StorageError = openraft::StorageError<NodeId>;
+
+/// Waits until Raft has stopped, and tells why.
+pub(crate) async fn failed(raft: &Raft) -> Fatal {
+    let mut metrics = raft.metrics();
+    loop {
+        if let Err(error) = &metrics.borrow_and_update().running_state {
+            return error.clone();
+        }
+        if metrics.changed().await.is_err() {
+            return Fatal::Stopped;
+        }
+    }
+}
 
 /// A Raft node is a controller with one life of its disk: with an empty disk it is another node, because it has forgotten
 /// how it voted.

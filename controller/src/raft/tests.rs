@@ -22,9 +22,11 @@ use super::service::RaftService;
 use super::{Applied, Events, Member, NodeId, Raft};
 use crate::machine::Machine;
 use crate::machine::feed::Feed;
+use crate::store::MetaStore;
 use crate::store::log::RaftLog;
 use crate::store::memory::MemoryStore;
 use crate::store::snapshots::Snapshots;
+use crate::store::tests::Watched;
 
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,12 +41,16 @@ struct Node {
 
 impl Node {
     async fn start(number: u64) -> Self {
+        Self::start_on(number, Arc::new(MemoryStore::default())).await
+    }
+
+    async fn start_on(number: u64, store: Arc<dyn MetaStore>) -> Self {
         let id = NodeId::from(number);
         let listener = TcpListener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let member = Member { address: listener.local_addr().unwrap().to_string() };
         let pool = Pool::new("raft-test", 2, 256);
         let feed = Arc::new(Feed::default());
-        let log = RaftLog::open(Arc::new(MemoryStore::default()), pool.clone()).unwrap();
+        let log = RaftLog::open(store, pool.clone()).unwrap();
         let snapshots = Arc::new(Snapshots::Memory(Mutex::default()));
         let machine = Machine::open(snapshots, Arc::clone(&feed), pool).unwrap();
         let config = Config {
@@ -136,4 +142,21 @@ async fn three_nodes_agree_survive_their_leader_and_bring_a_newcomer_up_by_snaps
     for node in nodes {
         node.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_node_whose_disk_fails_answers_nothing_and_says_so() {
+    let store = Watched::new(usize::MAX, None);
+    let node = Node::start_on(1, Arc::clone(&store) as Arc<dyn MetaStore>).await;
+    node.raft.initialize(BTreeMap::from([(node.id, node.member.clone())])).await.unwrap();
+    let node = [node];
+    leader(&node).await;
+    assert_eq!(node[0].write(0).await, Applied::Accepted { offset: 0 });
+    store.fail();
+    let event = MetadataEvent::FeatureLevelChanged { name: "f".into(), level: 1 };
+    let batch = EventBatch { base_offset: 1, events: vec![event] };
+    assert!(node[0].raft.client_write(Events(batch.encode())).await.is_err(), "not durable, so not answered");
+    let why = time::timeout(PATIENCE, super::failed(&node[0].raft)).await.unwrap();
+    assert!(why.to_string().contains("the-disk"), "{why}");
+    assert_eq!(node[0].feed.image().offset(), 0);
 }

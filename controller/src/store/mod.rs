@@ -11,7 +11,7 @@ pub(crate) mod snapshots;
 mod writer;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::io;
 use std::path::PathBuf;

@@ -196,11 +196,27 @@ async fn damage_and_holes_are_refused_when_the_log_is_opened() {
 }
 
 /// Counts syncs, holds the first one until it is let go, and fails from the `fails_at`th on.
-struct Watched {
+pub(crate) struct Watched {
     inner: MemoryStore,
     syncs: AtomicUsize,
-    fails_at: usize,
+    fails_at: AtomicUsize,
     gate: Mutex<Option<std::sync::mpsc::Receiver<()>>>,
+}
+
+impl Watched {
+    pub(crate) fn new(fails_at: usize, gate: Option<std::sync::mpsc::Receiver<()>>) -> Arc<Self> {
+        Arc::new(Self {
+            inner: MemoryStore::default(),
+            syncs: AtomicUsize::new(0),
+            fails_at: AtomicUsize::new(fails_at),
+            gate: Mutex::new(gate),
+        })
+    }
+
+    /// Has every sync fail from now on.
+    pub(crate) fn fail(&self) {
+        self.fails_at.store(0, Ordering::SeqCst);
+    }
 }
 
 impl MetaStore for Watched {
@@ -230,7 +246,7 @@ impl MetaStore for Watched {
             let _ = gate.recv();
         }
         let syncs = self.syncs.fetch_add(1, Ordering::SeqCst) + 1;
-        if syncs < self.fails_at {
+        if syncs < self.fails_at.load(Ordering::SeqCst) {
             return Ok(());
         }
         Err(StoreError::file("the-disk", "synced", std::io::Error::other("no")))
@@ -249,12 +265,7 @@ fn submit(writer: &Writer, index: u64) -> oneshot::Receiver<Result<(), String>> 
 #[tokio::test]
 async fn changes_that_wait_together_share_one_sync() {
     let (release, gate) = std::sync::mpsc::channel();
-    let store = Arc::new(Watched {
-        inner: MemoryStore::default(),
-        syncs: AtomicUsize::new(0),
-        fails_at: usize::MAX,
-        gate: Mutex::new(Some(gate)),
-    });
+    let store = Watched::new(usize::MAX, Some(gate));
     let writer = Writer::new(Arc::clone(&store) as Arc<dyn MetaStore>, pool());
     let waiting: Vec<_> = (0..100).map(|index| submit(&writer, index)).collect();
     release.send(()).unwrap();
@@ -267,12 +278,7 @@ async fn changes_that_wait_together_share_one_sync() {
 
 #[tokio::test]
 async fn after_a_failed_sync_nothing_is_written_or_called_durable_any_more() {
-    let store = Arc::new(Watched {
-        inner: MemoryStore::default(),
-        syncs: AtomicUsize::new(0),
-        fails_at: 2,
-        gate: Mutex::default(),
-    });
+    let store = Watched::new(2, None);
     let writer = Writer::new(Arc::clone(&store) as Arc<dyn MetaStore>, pool());
     assert_eq!(submit(&writer, 0).await.unwrap(), Ok(()));
     let failed = submit(&writer, 1).await.unwrap().unwrap_err();
