@@ -137,7 +137,7 @@ impl Stage {
     fn follow(&self) {
         let (controllers, broker) = (Arc::clone(&self.controllers), Arc::clone(&self.broker));
         let shutdown = self.shutdown.clone();
-        drop(task::spawn(async move { follow_metadata(&controllers, &broker, &shutdown).await }));
+        drop(task::spawn(async move { follow_metadata(&controllers, &broker, 0, &shutdown).await }));
     }
 
     async fn reaches(&self, offset: i64) {
@@ -279,5 +279,5 @@ async fn a_stop_ends_every_wait() {
     let interval = std::time::Duration::from_secs(3_600);
     let keeping = registration.keep(&stage.controllers, &stage.broker.metadata, interval, &stage.shutdown);
     assert!(time::timeout(SOON, keeping).await.unwrap().is_ok());
-    time::timeout(SOON, follow_metadata(&stage.controllers, &stage.broker, &stage.shutdown)).await.unwrap();
+    time::timeout(SOON, follow_metadata(&stage.controllers, &stage.broker, 0, &stage.shutdown)).await.unwrap();
 }
