@@ -230,7 +230,7 @@ async fn a_broker_registers_when_the_id_is_free_and_serves_when_it_has_caught_up
     let stage = stage(script).await;
     let mut registration = Registration::register(&stage.controllers, request(), &stage.shutdown).await.unwrap();
     assert_eq!(registration.epoch(), 4);
-    assert_eq!(*stage.script.proposed.lock(), [const { () }; 3].map(|()| Command::RegisterBroker(request())));
+    assert_eq!(*stage.script.proposed.lock(), std::array::from_fn::<_, 3, _>(|_| Command::RegisterBroker(request())));
     let serving = registration.serve(&stage.controllers, &stage.broker.metadata, &stage.shutdown);
     let mut serving = std::pin::pin!(serving);
     let early = time::timeout(std::time::Duration::from_millis(50), serving.as_mut()).await;
