@@ -1,1 +1,4 @@
-//! seeded simulation.
+//! Seeded simulation: the real code on a simulated machine, where a seed decides everything that happens. A run that finds
+//! a fault prints its seed, and `cargo run -p taffrail-sim -- --seed N` does the very same again.
+
+pub mod storage;

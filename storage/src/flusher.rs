@@ -1,4 +1,7 @@
 //! Workers that make logs durable, several at once, because each sync waits for the device by itself.
+//!
+//! Without any worker, logs wait until someone who holds no lock calls [`Flusher::work_here`]: so the simulator gets the
+//! same order of calls in every run.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,7 +13,8 @@ use crate::log::Log;
 
 /// The workers, and the logs that wait for one. A log waits at most once, so the queue is bounded by their number.
 pub(crate) struct Flusher {
-    pool: Pool,
+    /// `None` = there are no workers.
+    pool: Option<Pool>,
     threads_max: usize,
     queue: Arc<Mutex<Queue>>,
 }
@@ -23,22 +27,32 @@ struct Queue {
 
 impl Flusher {
     pub(crate) fn new(threads_max: usize) -> Self {
-        let threads_max = threads_max.max(1);
-        Self { pool: Pool::new("taffrail-flush", threads_max, threads_max), threads_max, queue: Arc::default() }
+        let pool = (threads_max > 0).then(|| Pool::new("taffrail-flush", threads_max, threads_max));
+        Self { pool, threads_max, queue: Arc::default() }
     }
 
     /// Lets a worker look at a log.
     pub(crate) fn submit(&self, log: Arc<Log>) {
         let mut queue = self.queue.lock();
         queue.logs.push_back(log);
-        if queue.running == self.threads_max {
+        if self.pool.is_some() && queue.running == self.threads_max {
             return;
         }
+        let Some(pool) = &self.pool else { return };
         queue.running += 1;
         drop(queue);
         let shared = Arc::clone(&self.queue);
-        if self.pool.submit(move || work(&shared)).is_err() {
-            // There is no thread to be had at all: the caller's thread does it, rather than nobody.
+        if pool.submit(move || work(&shared)).is_err() {
+            // No thread is to be had: the next log that comes finds one, or the one after it.
+            self.queue.lock().running -= 1;
+            tracing::warn!("no thread is to be had for making logs durable");
+        }
+    }
+
+    /// Does what waits on the caller's thread, if there are no workers.
+    pub(crate) fn work_here(&self) {
+        if self.pool.is_none() {
+            self.queue.lock().running += 1;
             work(&self.queue);
         }
     }

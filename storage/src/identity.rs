@@ -2,12 +2,12 @@
 //! data directory. Both are Kafka's own.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, IoSlice};
 use std::path::Path;
 
 use taffrail_core::ids::{TopicId, Uuid};
 
-use crate::disk::{self, Disk};
+use crate::disk::{self, Disk, OpenMode};
 use crate::names::PARTITION_METADATA;
 
 /// Name of the file that says which node of which cluster a data directory belongs to.
@@ -53,14 +53,16 @@ pub fn read_topic_id(disk: &dyn Disk, partition_dir: &Path) -> Result<Option<Top
     Ok(Some(id))
 }
 
-/// Writes the id of the topic that a partition's folder belongs to, durably.
+/// Writes the id of the topic that a new partition's folder belongs to. It becomes durable with the first flush of the
+/// partition: a folder that a crash takes before held nothing that anyone was told is there.
 ///
 /// # Errors
-/// When the disk refuses.
+/// When the disk refuses, or the file exists.
 pub fn write_topic_id(disk: &dyn Disk, partition_dir: &Path, id: TopicId) -> io::Result<()> {
     // As Kafka writes it: without a line break at the end.
     let text = format!("version: 0\ntopic_id: {id}");
-    disk::replace_file(disk, &partition_dir.join(PARTITION_METADATA), text.as_bytes())
+    let file = disk.open(&partition_dir.join(PARTITION_METADATA), OpenMode::CreateNew)?;
+    disk::write_all_at(&*file, &mut [IoSlice::new(text.as_bytes())], 0)
 }
 
 /// Which node of which cluster a data directory belongs to.

@@ -222,10 +222,10 @@ impl Storage {
         Ok(())
     }
 
-    /// Writes down the log's start before the folder is there. Nothing is said of a recovery point: opening looks at all
-    /// batches once more, and builds indexes anew that Kafka had left larger than their entries.
+    /// Writes down where the log begins and ends before the folder is there. All batches were looked at, so that opening
+    /// need not look again, and takes the gaps of compacted logs for what they are.
     fn note_imported(&self, candidate: &ImportedPartition) -> io::Result<()> {
-        self.env.recovery_points.remove(&candidate.partition);
+        self.env.recovery_points.set(&candidate.partition, candidate.end_offset);
         self.env.log_starts.set(&candidate.partition, candidate.log_start_offset);
         self.high_watermarks.set(&candidate.partition, candidate.end_offset);
         let (disk, reserve) = (&*self.env.disk, &self.env.reserve);

@@ -73,7 +73,7 @@ pub struct StorageOptions {
     pub dir: PathBuf,
     /// Threads that open and recover partitions at the start (`num.recovery.threads.per.data.dir`).
     pub recovery_threads: usize,
-    /// Threads that make logs durable; each waits for the device by itself.
+    /// Threads that make logs durable; each waits for the device by itself. 0 = whoever waits does it, for simulations.
     pub flush_threads: usize,
     /// Files that are kept open at most.
     pub open_files_max: usize,

@@ -21,7 +21,7 @@ use crate::handles::Handles;
 use crate::identity;
 use crate::lock;
 use crate::log::{Found, Log, Trust};
-use crate::names::{Folder, deleted_folder, parse_folder, stray_folder};
+use crate::names::{FileKind, Folder, deleted_folder, parse_folder, parse_segment_file, stray_folder};
 use crate::offset_file::OffsetFile;
 use crate::options::{LogOptions, StorageOptions};
 
@@ -189,6 +189,7 @@ impl Storage {
         }
         let dir: Arc<Path> = self.env.dir.join(partition.to_string()).into();
         let failed = || StorageError::io(format!("making {}", dir.display()));
+        self.clear_way(partition, &dir)?;
         self.env.disk.create_dir(&dir).map_err(failed())?;
         identity::write_topic_id(&*self.env.disk, &dir, topic_id).map_err(failed())?;
         // What an older life of the name has left in the checkpoints does not concern this one.
@@ -207,10 +208,27 @@ impl Storage {
             return Err(StorageError::Offline { partition: partition.clone(), reason: Arc::clone(reason) });
         }
         log.set_options(options);
-        self.env.disk.sync_dir(&dir).map_err(failed())?;
-        self.env.disk.sync_dir(&self.env.dir).map_err(failed())?;
+        log.note_new_folder();
         self.logs.write().insert(partition.clone(), Arc::clone(&log));
         Ok(log)
+    }
+
+    /// Makes room for a new partition's folder. One that could not be opened is kept under another name, unless it has no
+    /// records, as after a crash during its making.
+    fn clear_way(&self, partition: &TopicPartition, dir: &Path) -> Result<(), StorageError> {
+        let disk = &*self.env.disk;
+        let Ok(entries) = disk.list(dir) else { return Ok(()) };
+        let has_records = entries.iter().any(|entry| {
+            matches!(parse_segment_file(&entry.name), Some((_, FileKind::Log, _)))
+                && disk.stat(&dir.join(&entry.name)).map_or(true, |stat| stat.len > 0)
+        });
+        let failed = || StorageError::io(format!("clearing {}", dir.display()));
+        if !has_records {
+            return disk.remove_dir_all(dir).map_err(failed());
+        }
+        let target = self.env.dir.join(stray_folder(partition, taffrail_runtime::random::uuid()));
+        tracing::warn!(%partition, folder = %target.display(), "a folder that could not be opened is set aside");
+        disk.rename(dir, &target).and_then(|()| disk.sync_dir(&self.env.dir)).map_err(failed())
     }
 
     /// Opens the folder of a partition that was adopted.
@@ -451,5 +469,11 @@ fn open_partition(
         high_watermark: high_watermarks.get(&partition).unwrap_or(0),
         partition,
     };
-    Some(Log::open(env, found, now_ms))
+    let is_clean = matches!(found.trust, Trust::Clean { .. });
+    let log = Log::open(env, found, now_ms);
+    if !is_clean {
+        // The process may have died before the folder's first flush.
+        log.note_new_folder();
+    }
+    Some(log)
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use taffrail_core::ids::Offset;
 
+use crate::checkpoint::{CLEANER, RECOVERY_POINTS};
 use crate::log::Log;
 use crate::options::LogOptions;
 use crate::segment::Segment;
@@ -50,6 +51,16 @@ impl Storage {
             return Ok(Compacted::default());
         }
         let Some(plan) = self.plan(log, &options, now_ms)? else { return Ok(Compacted::default()) };
+        // Compaction leaves gaps, and a start after a crash takes gaps past the recovery point for damage.
+        let closed_to = log.active_base_offset();
+        let recovery_point = log.recovery_point();
+        if recovery_point < closed_to {
+            return Ok(Compacted { look_again: true, ..Compacted::default() });
+        }
+        if self.env.recovery_points.get(log.partition()).is_none_or(|written| written < closed_to) {
+            let written = self.write_recovery_points(&[(log.partition().clone(), recovery_point)]);
+            written.map_err(|source| CompactionError::Io { file: RECOVERY_POINTS.to_owned(), source })?;
+        }
         let producers = log.last_producer_offsets();
         let pass = Pass {
             env: &self.env,
@@ -73,7 +84,7 @@ impl Storage {
         }
         self.cleaned_to.set(log.partition(), end_offset);
         let written = self.cleaned_to.write(&*self.env.disk, &self.env.reserve);
-        written.map_err(|source| CompactionError::Io { file: crate::checkpoint::CLEANER.to_owned(), source })?;
+        written.map_err(|source| CompactionError::Io { file: CLEANER.to_owned(), source })?;
         done.look_again = plan.segments.last().is_some_and(|last| last.base_offset >= end_offset);
         tracing::info!(partition = %log.partition(), before_bytes = before, after_bytes = after, end_offset, "compacted");
         Ok(done)

@@ -54,6 +54,7 @@ fn filled_with(disk: &FaultDisk, records: usize) -> (Arc<Storage>, Arc<Log>) {
         log.append(&[keyed(&format!("k{}", n % 20), Some(&format!("value {n}")), None)], 0, 0).unwrap();
     }
     log.set_high_watermark(log.end_offset());
+    crate::testing::run(log.checkpoint()).unwrap();
     (storage, log)
 }
 
@@ -101,6 +102,7 @@ fn the_last_batch_of_a_producer_stays_if_only_empty() {
         log.append(&[keyed("a", Some(&n.to_string()), None)], 0, 0).unwrap();
     }
     log.set_high_watermark(101);
+    crate::testing::run(log.checkpoint()).unwrap();
     storage.compact(&log, 0).unwrap();
     let first = read_all(&log)[0].clone();
     assert_eq!((first.header().producer_id, first.header().record_count, first.header().base_offset), (77, 0, 0));

@@ -194,7 +194,11 @@ impl Log {
         }
         if self.must_roll(writer, options, run.bytes, &batch.header, bytes, now_ms)? {
             self.write_run(writer, options, run, now_ms)?;
-            self.roll(writer, batch.header.base_offset, now_ms)?;
+            // A segment begins where the one before it ends, so that a start after a crash can tell what is missing; only
+            // an offset that would be too far away begins one of its own.
+            let follows = relative(batch.header.last_offset(), writer.end_offset).is_some();
+            let base_offset = if follows { writer.end_offset } else { batch.header.base_offset };
+            self.roll(writer, base_offset, now_ms)?;
         }
         run.bytes += bytes as u64;
         run.batches.push(batch);
@@ -216,7 +220,7 @@ impl Log {
             writer.active.largest(&self.env).map_err(|error| self.append_refused(error))?;
         }
         let file = writer.active.open(&self.env, FileKind::Log).map_err(AppendError::Io)?;
-        self.write_batches(&*file, writer.position, run)?;
+        self.write_batches(&*file, writer.active.base_offset, writer.position, run)?;
         let is_index_due = self.note_written(writer, options, run, now_ms);
         run.batches.clear();
         run.bytes = 0;
@@ -227,7 +231,13 @@ impl Log {
         Ok(())
     }
 
-    fn write_batches(&self, file: &dyn DiskFile, position: u32, run: &Run<'_>) -> Result<(), AppendError> {
+    fn write_batches(
+        &self,
+        file: &dyn DiskFile,
+        active_base: Offset,
+        position: u32,
+        run: &Run<'_>,
+    ) -> Result<(), AppendError> {
         let written = if let [batch] = &run.batches[..] {
             let mut slices = [IoSlice::new(&batch.prefix), IoSlice::new(&batch.bytes[PREFIX_BYTES..])];
             disk::write_all_at(file, &mut slices, u64::from(position))
@@ -242,6 +252,7 @@ impl Log {
         let Err(error) = written else { return Ok(()) };
         // What was taken of a refused write goes, so that the file ends with a whole batch.
         let cut = file.set_len(u64::from(position));
+        self.flush.note_failed_write(active_base);
         if is_full(&error) && cut.is_ok() {
             return Err(AppendError::DiskFull);
         }

@@ -65,6 +65,7 @@ impl Log {
                 end_offset: self.end_offset(),
             });
         }
+        self.make_folder_durable()?;
         // The floor is written down before anyone sees it, so that records that were gone never come back.
         self.env.log_starts.change(|offsets| {
             let entry = offsets.entry(self.partition.clone()).or_insert(0);
@@ -114,7 +115,8 @@ impl Log {
         for (at, segment) in segments.iter().enumerate() {
             let next_base = segments.get(at + 1).map_or(self.end_offset(), |next| next.base_offset);
             let size = u64::from(segment.size());
-            if next_base > high_watermark || size == 0 {
+            // Compaction can leave closed segments without a batch; the active one without any has nothing to take.
+            if next_base > high_watermark || (size == 0 && at + 1 == segments.len()) {
                 break;
             }
             let is_before_start = next_base <= self.log_start_offset() && at + 1 < segments.len();
@@ -207,7 +209,9 @@ impl Log {
             self.start_over_at(offset, now_ms)?;
             return Ok(offset);
         }
-        self.lower_recovery_point(offset)?;
+        // The cut may come before the offset, when a batch contains it, but not before the segment.
+        let segment_base = self.segment_at(offset).map_or(0, |(segment, _)| segment.base_offset);
+        self.lower_recovery_point(segment_base)?;
         let mut writer = self.writer.lock();
         let cut = self.cut_end(&mut writer, offset, now_ms);
         drop(writer);
@@ -269,7 +273,11 @@ impl Log {
 
     fn cut_end(&self, writer: &mut Writer, offset: Offset, now_ms: i64) -> Result<Offset, Damage> {
         let fail = |error: io::Error| Damage(format!("{}: cutting the end failed: {error}", self.dir.display()));
-        self.write_indexes(writer).map_err(fail)?;
+        match self.write_indexes(writer) {
+            // Entries that find no room are left out; lookups walk a little further then.
+            Err(error) if !is_full(&error) => return Err(fail(error)),
+            _ => {}
+        }
         let segments = self.segments.read().clone();
         let kept = segments.partition_point(|segment| segment.base_offset <= offset).max(1);
         // Newest first, so that a crash leaves no gap.

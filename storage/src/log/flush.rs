@@ -15,9 +15,9 @@ use tokio::sync::oneshot;
 
 use super::Log;
 use crate::checkpoint;
-use crate::disk;
+use crate::disk::{self, OpenMode};
 use crate::error::{LogError, is_full, is_out_of_files};
-use crate::names::{FileKind, LEADER_EPOCHS, segment_path};
+use crate::names::{FileKind, LEADER_EPOCHS, PARTITION_METADATA, segment_path};
 use crate::segment::Segment;
 use crate::snapshot::{self, ProducerEntry};
 
@@ -43,6 +43,12 @@ struct Work {
     is_queued: bool,
     wants_recovery_point: bool,
     has_new_files: bool,
+    /// Whether the folder itself, and the file with its topic's id, are not durable yet.
+    is_new_folder: bool,
+    /// Base of the first segment of which a refused write was cut off: until it is synced, a crash may bring it back.
+    failed_write_at: Option<Offset>,
+    /// Whether that happened again since a sync began.
+    has_failed_again: bool,
     rolled: Vec<Rolled>,
     waiters: Vec<(Offset, oneshot::Sender<Result<(), LogError>>)>,
     /// How often the log's end was cut; a sync that overlaps with a cut proves nothing about what came after it.
@@ -77,6 +83,13 @@ impl FlushState {
         self.work.lock().has_new_files = true;
     }
 
+    /// A refused write was cut off the end of the segment at `base_offset`.
+    pub(super) fn note_failed_write(&self, base_offset: Offset) {
+        let mut work = self.work.lock();
+        work.has_failed_again = work.failed_write_at.is_some();
+        work.failed_write_at = Some(work.failed_write_at.map_or(base_offset, |first| first.min(base_offset)));
+    }
+
     /// The end of the log was cut to `offset`.
     pub(super) fn note_cut(&self, offset: Offset) {
         let mut work = self.work.lock();
@@ -106,6 +119,7 @@ impl Log {
             work.waiters.push((offset, sender));
         }
         self.request_flush();
+        self.env.flusher.work_here();
         receiver.await.map_err(|_| LogError::Closing)?
     }
 
@@ -121,6 +135,7 @@ impl Log {
             work.waiters.push((self.end_offset(), sender));
         }
         self.request_flush();
+        self.env.flusher.work_here();
         receiver.await.map_err(|_| LogError::Closing)??;
         Ok(self.flush.recovery_point())
     }
@@ -145,6 +160,26 @@ impl Log {
         work.is_queued = true;
         drop(work);
         self.env.flusher.submit(me);
+    }
+
+    /// The folder was just made; it becomes durable with the first flush.
+    pub(crate) fn note_new_folder(&self) {
+        self.flush.work.lock().is_new_folder = true;
+    }
+
+    /// Makes the folder and the id of its topic durable, if they are not yet.
+    pub(super) fn make_folder_durable(&self) -> Result<(), LogError> {
+        if !self.flush.work.lock().is_new_folder {
+            return Ok(());
+        }
+        let path = self.dir.join(PARTITION_METADATA);
+        let synced = self.env.disk.open(&path, OpenMode::Write).and_then(|file| file.sync());
+        synced
+            .and_then(|()| self.env.disk.sync_dir(&self.dir))
+            .and_then(|()| self.env.disk.sync_dir(&self.env.dir))
+            .map_err(|error| self.sync_failed(&path, &error))?;
+        self.flush.work.lock().is_new_folder = false;
+        Ok(())
     }
 
     /// One round of making the log durable; called by the flusher. Tells whether another one is needed.
@@ -203,6 +238,8 @@ impl Log {
         if self.is_deleted() {
             return Err(LogError::Deleted);
         }
+        self.make_folder_durable()?;
+        let failed_write_at = self.flush.work.lock().failed_write_at;
         let from = self.flush.flushed();
         let appended_bytes = self.tail.lock().appended();
         let (end_offset, epochs) = {
@@ -220,7 +257,7 @@ impl Log {
         for (at, segment) in segments.iter().enumerate() {
             let next_base = segments.get(at + 1).map_or(i64::MAX, |next| next.base_offset);
             let is_closed = at < last;
-            if next_base > from {
+            if next_base > from || failed_write_at.is_some_and(|base| segment.base_offset >= base) {
                 self.sync_file(segment, FileKind::Log)?;
             }
             // Indexes can be built anew from the batches past the recovery point, so they need not be durable earlier.
@@ -229,6 +266,12 @@ impl Log {
                 self.sync_file(segment, FileKind::Index)?;
                 self.sync_file(segment, FileKind::TimeIndex)?;
             }
+        }
+        if failed_write_at.is_some() {
+            let mut work = self.flush.work.lock();
+            // Another write may have failed meanwhile, in the active segment.
+            work.failed_write_at = segments.last().map(|active| active.base_offset).filter(|_| work.has_failed_again);
+            work.has_failed_again = false;
         }
         self.write_beside(rolled, epochs.as_deref())?;
         if has_new_files || !rolled.is_empty() {

@@ -1,8 +1,10 @@
 //! What a log keeps of its producers: taking batches in, and snapshots.
 
+use taffrail_core::ids::ProducerId;
 use taffrail_core::partition::{BatchMetadata, ProducerState, ProducerStates};
 use taffrail_core::record::{
     BatchHeader, BatchRef, ControlKind, DecompressLimits, Decompressor, EndTransactionMarker, NO_SEQUENCE,
+    increment_sequence,
 };
 
 use super::{Log, Writer};
@@ -97,6 +99,13 @@ impl Log {
         if let Some(aborted) = apply(&mut writer.producers, header, marker) {
             writer.aborted.push(aborted);
         }
+    }
+
+    /// The sequence with which a producer would go on in its epoch; `None` when nothing is known of it.
+    pub fn next_sequence(&self, producer_id: ProducerId) -> Option<i32> {
+        let writer = self.writer.lock();
+        let last = writer.producers.get(producer_id)?.last_batch()?.last_sequence;
+        Some(increment_sequence(last, 1))
     }
 
     /// Forgets producers that have been silent for too long; tells how many went.

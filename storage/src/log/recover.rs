@@ -90,29 +90,39 @@ impl IndexBuilder {
 
     /// Writes both files as far as they are not written, and cuts what lies behind.
     fn write(&mut self, env: &Env, segment: &Arc<Segment>) -> std::io::Result<()> {
-        write_growing(env, &segment.path(FileKind::Index), &mut self.offsets)?;
-        write_growing(env, &segment.path(FileKind::TimeIndex), &mut self.times)
+        write_growing(env, &segment.path(FileKind::Index), &mut self.offsets, false)?;
+        write_growing(env, &segment.path(FileKind::TimeIndex), &mut self.times, false)
     }
 
     /// Writes both files under names with an ending.
     pub(crate) fn write_with_ending(mut self, env: &Env, dir: &Path, ending: &str) -> std::io::Result<()> {
         let path = |kind| segment_path(dir, self.base_offset, kind, ending);
-        write_growing(env, &path(FileKind::Index), &mut self.offsets)?;
-        write_growing(env, &path(FileKind::TimeIndex), &mut self.times)
+        write_growing(env, &path(FileKind::Index), &mut self.offsets, true)?;
+        write_growing(env, &path(FileKind::TimeIndex), &mut self.times, true)
     }
 }
 
-fn write_growing<E: Entry>(env: &Env, path: &Path, growing: &mut Growing<E>) -> std::io::Result<()> {
+/// Writes what is not in an index file yet, and cuts what lies behind. It need not be durable where the next start after a
+/// crash would build it anew.
+fn write_growing<E: Entry>(
+    env: &Env,
+    path: &Path,
+    growing: &mut Growing<E>,
+    must_be_durable: bool,
+) -> std::io::Result<()> {
     let file = match env.disk.open(path, disk::OpenMode::Write) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => env.disk.open(path, disk::OpenMode::CreateNew)?,
         other => other?,
     };
-    file.set_len(u64::from(growing.written()) * E::BYTES as u64)?;
+    let kept_bytes = u64::from(growing.written()) * E::BYTES as u64;
+    if file.len()? != kept_bytes {
+        file.set_len(kept_bytes)?;
+    }
     if let Some((position, bytes, entries)) = growing.unwritten() {
         index::write(&*file, position, &bytes)?;
         growing.mark_written(entries);
     }
-    file.sync()
+    if must_be_durable { file.sync() } else { Ok(()) }
 }
 
 /// The sound first part of a segment's indexes.
@@ -174,7 +184,8 @@ pub(super) fn recover(
     recovery_point: Offset,
     interval_bytes: u32,
 ) -> Result<Recovered, Damage> {
-    let first = segments.partition_point(|segment| segment.base_offset <= recovery_point).saturating_sub(1);
+    // The segment that ends at the recovery point is looked at too: a refused write may stand behind its last batch.
+    let first = segments.partition_point(|segment| segment.base_offset < recovery_point).saturating_sub(1);
     let mut epochs = Vec::new();
     let mut end_offset = segments.get(first).map_or(0, |segment| segment.base_offset);
     let mut active = None;
@@ -184,7 +195,7 @@ pub(super) fn recover(
         let walk = Walk { env, segment: &segment, later: &later, recovery_point, interval_bytes };
         let done = walk.run(end_offset.max(segment.base_offset), &mut epochs)?;
         end_offset = done.end_offset;
-        if done.is_cut {
+        if done.is_cut || walk.has_lost_its_end(end_offset)? {
             // Nothing valid is in the later segments, or this would be damage.
             for segment in later {
                 segment.rename_all(env, crate::names::DELETED).map_err(|error| failed(&segment, &error))?;
@@ -256,8 +267,7 @@ impl Walk<'_> {
                 }
                 Err(ScanError::Io(error)) => return Err(fail(error)),
                 Err(ScanError::Invalid { cause, .. }) => {
-                    self.cut_torn_tail(&*file, position, end_offset, &cause)?;
-                    is_cut = true;
+                    is_cut = self.cut_torn_tail(&*file, position, end_offset, &cause)?;
                     break;
                 }
             }
@@ -325,14 +335,47 @@ impl Walk<'_> {
         )))
     }
 
-    /// Cuts the segment at `position`, unless that would lose something valid.
+    /// Whether batches are missing between this segment and the next. A segment that is closed is followed by one that
+    /// begins at its end; compaction leaves gaps only where the recovery point has been written down past them, and a
+    /// follower only where an offset would be too far from the segment's base.
+    fn has_lost_its_end(&self, end_offset: Offset) -> Result<bool, Damage> {
+        let Some(next) = self.later.first() else { return Ok(false) };
+        let gap = next.base_offset - end_offset;
+        if gap <= 0 || gap > i64::from(i32::MAX) || next.base_offset <= self.recovery_point {
+            return Ok(false);
+        }
+        let path = self.segment.path(FileKind::Log);
+        let cause = format!("offsets {end_offset} to {} are missing", next.base_offset - 1);
+        let damage = |why: String| Damage(format!("{}: {cause}; {why}", path.display()));
+        self.check_nothing_follows(end_offset, &damage)?;
+        tracing::warn!(
+            file = %path.display(), offset = end_offset, position = self.segment.size(), %cause,
+            "a torn tail is cut off: the segments after it are empty"
+        );
+        Ok(true)
+    }
+
+    /// Refuses to cut anything if a later segment has a valid batch.
+    fn check_nothing_follows(&self, end_offset: Offset, damage: &dyn Fn(String) -> Damage) -> Result<(), Damage> {
+        for later in self.later {
+            let file = later.open(self.env, FileKind::Log).map_err(|error| damage(error.to_string()))?;
+            let found = find_valid_batch(&*file, 0, u64::from(later.size()), end_offset)
+                .map_err(|error| damage(error.to_string()))?;
+            if found.is_some() {
+                return Err(damage(format!("a valid batch follows in {}", later.path(FileKind::Log).display())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts the segment at `position`, unless that would lose something valid. Tells whether the log ends there.
     fn cut_torn_tail(
         &self,
         file: &dyn disk::DiskFile,
         position: u64,
         end_offset: Offset,
         cause: &str,
-    ) -> Result<(), Damage> {
+    ) -> Result<bool, Damage> {
         let path = self.segment.path(FileKind::Log);
         let size = u64::from(self.segment.size());
         let damage = |why: String| {
@@ -347,13 +390,10 @@ impl Walk<'_> {
             let (offset, position) = (found.header.base_offset, found.position);
             return Err(damage(format!("a valid batch with offset {offset} follows at position {position}")));
         }
-        for later in self.later {
-            let file = later.open(self.env, FileKind::Log).map_err(|error| damage(error.to_string()))?;
-            let found = find_valid_batch(&*file, 0, u64::from(later.size()), end_offset)
-                .map_err(|error| damage(error.to_string()))?;
-            if found.is_some() {
-                return Err(damage(format!("a valid batch follows in {}", later.path(FileKind::Log).display())));
-            }
+        // Where the next segment goes on without a gap, nothing is missing: a write that was refused left its traces.
+        let is_end = self.later.first().is_none_or(|next| next.base_offset != end_offset);
+        if is_end {
+            self.check_nothing_follows(end_offset, &damage)?;
         }
         tracing::warn!(
             file = %path.display(), offset = end_offset, position, cut_bytes = size - position, %cause,
@@ -361,7 +401,7 @@ impl Walk<'_> {
         );
         file.set_len(position).and_then(|()| file.sync()).map_err(|error| damage(error.to_string()))?;
         self.segment.note_cut(position as u32);
-        Ok(())
+        Ok(is_end)
     }
 }
 

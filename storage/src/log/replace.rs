@@ -18,6 +18,11 @@ impl Log {
         segments[..segments.len() - 1].to_vec()
     }
 
+    /// Where the active segment begins.
+    pub(crate) fn active_base_offset(&self) -> Offset {
+        self.tail.lock().base_offset
+    }
+
     /// The last offset of each producer that is remembered, in order.
     pub(crate) fn last_producer_offsets(&self) -> Vec<Offset> {
         let writer = self.writer.lock();
@@ -59,6 +64,7 @@ impl Log {
         let modified_ms = cleaned.sources.last().map_or(0, |source| source.modified_ms());
         let segment = Segment::existing(Arc::clone(&self.dir), cleaned.base_offset, cleaned.size, modified_ms);
         segments.splice(range, [segment]);
+        self.tail.lock().forget_stops();
         Ok(removed)
     }
 }

@@ -101,6 +101,11 @@ impl Tail {
         self.stops.remove(at).map(|(_, mark)| mark.position)
     }
 
+    /// Forgets where readers stopped, after batches have moved.
+    pub(super) fn forget_stops(&mut self) {
+        self.stops = VecDeque::new();
+    }
+
     /// Notes that `bytes` were appended.
     pub(super) fn note_appended(&mut self, env: &Env, bytes: u64) {
         let before = env.count_appended(bytes) - bytes;

@@ -310,3 +310,37 @@ fn what_is_larger_than_a_segment_is_refused() {
     assert!(matches!(error, AppendError::TooLarge { segment_bytes: 1000, .. }), "{error}");
     assert_eq!(log.end_offset(), 0);
 }
+
+#[test]
+fn an_idle_log_takes_little_memory_and_no_open_file() {
+    assert!(size_of::<crate::Log>() + size_of::<crate::segment::Segment>() < 2048);
+    let disk = FaultDisk::new(1);
+    let storage = open(&disk);
+    for n in 0..50 {
+        let partition = taffrail_core::ids::TopicPartition::new("many", n);
+        storage.create(&partition, crate::testing::TOPIC_ID, LogOptions::default()).unwrap();
+    }
+    run(storage.close());
+    drop(storage);
+    let storage = open(&disk);
+    assert_eq!(storage.logs().len(), 50);
+    assert_eq!(storage.usage().unwrap().open_files, 0);
+}
+
+#[test]
+fn a_folder_that_cannot_be_read_is_kept_under_another_name() {
+    let disk = FaultDisk::new(1);
+    let (storage, log) = open_log(&disk, LogOptions::default());
+    log.append(&[batch(1, 1, 1)], 0, 0).unwrap();
+    drop((log, storage));
+    disk.kill();
+    disk.remove_file(&Path::new(DIR).join("t-0/partition.metadata")).unwrap();
+    let (storage, log) = open_log(&disk, LogOptions::default());
+    assert_eq!(log.end_offset(), 0, "records of another life do not come back");
+    let names: Vec<_> = disk.list(Path::new(DIR)).unwrap().into_iter().filter(|entry| entry.is_dir).collect();
+    assert!(names.iter().any(|entry| entry.name.ends_with("-stray")), "{names:?}");
+    let other = storage.create(&partition(), taffrail_core::ids::Uuid([9; 16]), LogOptions::default());
+    assert!(matches!(other, Err(crate::StorageError::TopicIdMismatch { .. })));
+    storage.set_aside(&partition()).unwrap();
+    assert!(storage.create(&partition(), taffrail_core::ids::Uuid([9; 16]), LogOptions::default()).is_ok());
+}

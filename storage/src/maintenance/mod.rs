@@ -101,6 +101,7 @@ impl Maintenance {
 
     /// Does what is due at `now_ms`. A clock that was set back delays work; it never makes it wrong.
     pub async fn round(&mut self, now_ms: i64) {
+        self.storage.env.flusher.work_here();
         self.take_lists(now_ms);
         while let Some(due) = self.deadlines.pop(now_ms) {
             self.handle(due, now_ms).await;
@@ -175,6 +176,7 @@ impl Maintenance {
                 self.flushes.remove(&partition);
                 if let Some(log) = self.storage.log(&partition) {
                     log.request_flush();
+                    self.storage.env.flusher.work_here();
                 }
             }
             Due::Expire(partition) => {
@@ -323,3 +325,6 @@ impl Maintenance {
 
 /// After how long something that failed is tried again.
 const RETRY_MS: i64 = 10_000;
+
+#[cfg(test)]
+mod tests;
