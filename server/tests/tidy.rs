@@ -24,7 +24,9 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
             if !name.starts_with('.') && !["target", "node_modules", "corpus", "golden"].contains(&&*name) {
                 sources(&path, found);
             }
-        } else if ["rs", "sh", "proto"].iter().any(|kind| path.extension().is_some_and(|extension| extension == *kind))
+        } else if ["rs", "py", "sh", "proto"]
+            .iter()
+            .any(|kind| path.extension().is_some_and(|extension| extension == *kind))
         {
             found.push(path);
         }

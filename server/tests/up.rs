@@ -20,6 +20,8 @@ const SUMMARY_LINES_MAX: usize = 10;
 struct Up {
     child: Child,
     summary: Vec<String>,
+    /// Where it makes temporary directories, which a kill leaves behind.
+    _scratch: tempfile::TempDir,
 }
 
 fn command(args: &[&str]) -> Command {
@@ -32,7 +34,9 @@ fn command(args: &[&str]) -> Command {
 impl Up {
     /// Starts it, and waits until it has said that it is up.
     fn start(args: &[&str]) -> Self {
-        let mut up = Self { child: command(args).spawn().unwrap(), summary: Vec::new() };
+        let scratch = tempfile::tempdir().unwrap();
+        let child = command(args).env("TMPDIR", scratch.path()).spawn().unwrap();
+        let mut up = Self { child, summary: Vec::new(), _scratch: scratch };
         let lines = BufReader::new(up.child.stdout.take().unwrap()).lines();
         for line in lines.map(Result::unwrap) {
             up.summary.push(line);

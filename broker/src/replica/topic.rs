@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use taffrail_core::config::{self, BrokerLayers, CompressionType, Overrides, TopicConfig};
+use taffrail_core::config::{BrokerLayers, CompressionType, Overrides, TopicConfig};
 use taffrail_core::ids::TopicId;
-use taffrail_core::record::{Compression, DecompressLimits, ProduceRules, TimestampType};
+use taffrail_core::record::{Compression, DecompressLimits, ProduceRules};
 use taffrail_core::topic_name;
 use taffrail_storage::LogOptions;
 
@@ -54,10 +54,7 @@ impl TopicSettings {
         let rules = ProduceRules {
             max_message_bytes: bytes(config.max_message_bytes),
             max_segment_bytes: bytes(config.segment_bytes),
-            timestamp_type: match config.message_timestamp_type {
-                config::TimestampType::CreateTime => TimestampType::CreateTime,
-                config::TimestampType::LogAppendTime => TimestampType::LogAppendTime,
-            },
+            timestamp_type: config.message_timestamp_type,
             timestamp_before_max_ms: config.message_timestamp_before_max_ms,
             timestamp_after_max_ms: config.message_timestamp_after_max_ms,
             compacted: config.cleanup_policy.compact,

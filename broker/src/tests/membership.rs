@@ -137,7 +137,7 @@ impl Stage {
     fn follow(&self) {
         let (controllers, broker) = (Arc::clone(&self.controllers), Arc::clone(&self.broker));
         let shutdown = self.shutdown.clone();
-        drop(task::spawn(async move { follow_metadata(&controllers, &broker, &shutdown).await }));
+        drop(task::spawn(async move { follow_metadata(&controllers, &broker, 0, &shutdown).await }));
     }
 
     async fn reaches(&self, offset: i64) {
@@ -230,7 +230,7 @@ async fn a_broker_registers_when_the_id_is_free_and_serves_when_it_has_caught_up
     let stage = stage(script).await;
     let mut registration = Registration::register(&stage.controllers, request(), &stage.shutdown).await.unwrap();
     assert_eq!(registration.epoch(), 4);
-    assert_eq!(*stage.script.proposed.lock(), [const { () }; 3].map(|()| Command::RegisterBroker(request())));
+    assert_eq!(*stage.script.proposed.lock(), std::array::from_fn::<_, 3, _>(|_| Command::RegisterBroker(request())));
     let serving = registration.serve(&stage.controllers, &stage.broker.metadata, &stage.shutdown);
     let mut serving = std::pin::pin!(serving);
     let early = time::timeout(std::time::Duration::from_millis(50), serving.as_mut()).await;
@@ -279,5 +279,5 @@ async fn a_stop_ends_every_wait() {
     let interval = std::time::Duration::from_secs(3_600);
     let keeping = registration.keep(&stage.controllers, &stage.broker.metadata, interval, &stage.shutdown);
     assert!(time::timeout(SOON, keeping).await.unwrap().is_ok());
-    time::timeout(SOON, follow_metadata(&stage.controllers, &stage.broker, &stage.shutdown)).await.unwrap();
+    time::timeout(SOON, follow_metadata(&stage.controllers, &stage.broker, 0, &stage.shutdown)).await.unwrap();
 }

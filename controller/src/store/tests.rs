@@ -47,7 +47,7 @@ fn keeps_the_contract(store: &dyn MetaStore) {
     assert_eq!(store.bounds().unwrap(), Some((10, 279)));
     // Values of all sizes, around the borders of the parts in which a backend may keep them.
     let long = [1, 65_535, 65_536, 65_537, 1_500_000].map(|length: usize| vec![length as u8; length]);
-    let entries: Vec<_> = (280..).zip(long.clone()).collect();
+    let entries: Vec<_> = (280..).zip(long).collect();
     store.append(&entries).unwrap();
     assert_eq!(store.read(280, 285).unwrap(), entries);
     store.truncate(281).unwrap();

@@ -26,5 +26,5 @@ pub use nearest::{hint, nearest};
 pub use setting::{Kind, Scope, Setting, Update, Valid};
 pub use synonyms::{Synonym, TOPIC_SYNONYMS, of_broker as broker_synonyms, of_topic as topic_synonyms};
 pub use table::{find, settings};
-pub use topic_config::{CleanupPolicy, CompressionType, TimestampType, TopicConfig, validate_topic};
+pub use topic_config::{CleanupPolicy, CompressionType, TopicConfig, validate_topic};
 pub use validate::{ConfigError, VALUE_BYTES_MAX, check, known, list_items, validate};

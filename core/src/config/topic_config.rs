@@ -4,6 +4,7 @@ use super::layers::{BrokerLayers, Overrides};
 use super::setting::Scope;
 use super::typed::{FromSetting, typed_config};
 use super::validate::{self, ConfigError, list_items};
+use crate::record::TimestampType;
 
 /// What happens to a topic's old segments. Neither: nothing, they are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,16 +27,6 @@ impl FromSetting for CleanupPolicy {
         }
         Some(policy)
     }
-}
-
-/// Whose clock stamps a topic's records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TimestampType {
-    /// The producer's.
-    #[default]
-    CreateTime,
-    /// The leader's, at append.
-    LogAppendTime,
 }
 
 impl FromSetting for TimestampType {

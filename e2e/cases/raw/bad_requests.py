@@ -353,7 +353,12 @@ def _commit(group=GROUP + "-commits", topic=TOPIC, partition=0, offset=0, topic_
 _add("commit for an unknown topic", "OffsetCommit", 8, _commit(topic="no-such-topic"))
 _add("commit for an unknown partition", "OffsetCommit", 8, _commit(partition=7))
 _add("commit with metadata that is too large", "OffsetCommit", 8, _commit(metadata="m" * 5000))
-_add("commit as a stranger to an unknown group", "OffsetCommit", 8, _commit(UNKNOWN_GROUP, generation_id_or_member_epoch=5, member_id="stranger"))
+_add(
+    "commit as a stranger to an unknown group",
+    "OffsetCommit",
+    8,
+    _commit(UNKNOWN_GROUP, generation_id_or_member_epoch=5, member_id="stranger"),
+)
 _add("commit for an unknown topic id", "OffsetCommit", 10, _commit(topic_id=UNKNOWN_ID))
 _add("commit for the zero topic id", "OffsetCommit", 10, _commit())
 

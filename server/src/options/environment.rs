@@ -7,8 +7,8 @@ use super::{Given, OptionsError, Source, known_names};
 /// What names of variables begin with.
 const PREFIX: &str = "TAFFRAIL_";
 
-/// Variables that have this beginning and are no settings.
-const OTHERS: [&str; 2] = ["TAFFRAIL_CONFIG", "TAFFRAIL_FILE"];
+/// Variables that have this beginning and are no settings: those of flags, and those that the tests' rigs use.
+const OTHERS: [&str; 4] = ["TAFFRAIL_CONFIG", "TAFFRAIL_FILE", "TAFFRAIL_BIN", "TAFFRAIL_CACHE"];
 
 /// Name of the variable for a setting.
 pub(super) fn variable(setting: &str) -> String {

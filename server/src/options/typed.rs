@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use taffrail_core::config::{self, BrokerLayers, Overrides, Scope};
 
-use super::{Given, OptionsError};
+use super::{Given, OptionsError, Source};
 
 /// How to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +41,8 @@ pub(crate) struct Options {
     pub(crate) listen: SocketAddr,
     /// Where metrics and health are.
     pub(crate) metrics: MetricsAddress,
-    /// What is logged.
-    pub(crate) log_filter: String,
+    /// What is logged, if somebody said so.
+    pub(crate) log_filter: Option<String>,
     /// How it is logged.
     pub(crate) log_format: LogFormat,
     /// Threads that serve connections and partitions.
@@ -80,7 +80,7 @@ impl Options {
             ephemeral: text("ephemeral").eq_ignore_ascii_case("true"),
             listen: resolve_address(&text("listen")).map_err(|error| refused("listen", &error))?,
             metrics,
-            log_filter: text("log_filter"),
+            log_filter: (given.source("log_filter") > Source::Default).then(|| text("log_filter")),
             log_format: match text("log_format").as_str() {
                 "text" => LogFormat::Text,
                 "json" => LogFormat::Json,

@@ -20,7 +20,10 @@ pub(super) const SETTINGS: &[Setting] = &[
         .valid(Valid::NonEmpty)
         .process(),
     Setting::text("log_filter", "info")
-        .doc("What is logged: a level, or directives such as info,taffrail_broker=debug.")
+        .doc(
+            "What is logged: a level, or directives such as info,taffrail_broker=debug. Nobody said so on a terminal: \
+             warnings, and what becomes of edited files.",
+        )
         .valid(Valid::NonEmpty)
         .process(),
     Setting::text("log_format", "auto")
