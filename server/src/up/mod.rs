@@ -82,6 +82,24 @@ struct Running {
     metrics: Option<SocketAddr>,
 }
 
+impl Running {
+    /// Waits for a signal, or for the end of what clients need.
+    async fn end(&mut self, told: &mut task::JoinHandle<std::io::Result<&'static str>>) -> Result<&'static str, RoleEnd> {
+        // A controller that has failed changes nothing any more, but records are served on: better than no service.
+        let without_controller = async {
+            let error = self.controller.failed().await;
+            tracing::error!(%error, "the controller has failed: topics and settings cannot change until a restart");
+            std::future::pending::<RoleEnd>().await
+        };
+        let failed = async { select(pin!(self.broker.failed()), pin!(without_controller)).await.factor_first().0 };
+        match select(told, pin!(failed)).await {
+            Either::Left((Ok(Ok(signal)), _)) => Ok(signal),
+            Either::Left((told, _)) => Err(RoleEnd::Signals(format!("{told:?}"))),
+            Either::Right((end, _)) => Err(end),
+        }
+    }
+}
+
 /// Starts everything, says so, and stops everything when told to.
 async fn up(
     options: &Options,
@@ -109,11 +127,7 @@ async fn up(
         took: started.elapsed(),
     };
     crate::cli::write(&summary.to_string())?;
-    let end = match select(&mut told, pin!(running.broker.failed())).await {
-        Either::Left((Ok(Ok(signal)), _)) => Ok(signal),
-        Either::Left((told, _)) => Err(RoleEnd::Signals(format!("{told:?}"))),
-        Either::Right((end, _)) => Err(end),
-    };
+    let end = running.end(&mut told).await;
     health.set_ready(false);
     let stopping = time::monotonic();
     stop_within(options.stop_timeout, running).await?;
