@@ -38,16 +38,20 @@ cases: build ## failures that users of such systems reported, as tests
 	bash .ci/suite cases $(BUDGET_CLUSTER) bash e2e/cases/run --ignore=test_durability.py --ignore=test_corpus.py
 
 clients: build ## the same scenario through every client library
-	bash .ci/suite clients $(BUDGET_CLIENTS) cargo test --locked -p taffrail-e2e --test clients -- --test-threads 2
+	bash .ci/suite clients $(BUDGET_CLIENTS) cargo test --workspace --locked --test clients -- --test-threads 2
 
 cluster: build ## real processes: kills, real input, Kafka's own tools on our files
 	bash .ci/suite cluster $(BUDGET_CLUSTER) bash e2e/cases/run test_durability.py test_corpus.py
 
-simulation: ## the storage engine under a seeded, failing disk
-	bash .ci/suite simulation $(BUDGET_SIMULATION) cargo run --release --locked -p taffrail-sim -- --seeds $(SEEDS)
+simulation: ## the storage engine on a failing disk: SEEDS fresh seeds (unit tests run a fixed set)
+	cargo build --workspace --bins --locked
+	bash .ci/suite simulation $(BUDGET_SIMULATION) $(TARGET_DIR)/debug/taffrail-sim --seed $$(date +%s) --runs $(SEEDS) --steps 150
 
-test-long: build ## all long forms; SHARD=i/n for a part
-	SHARD=$(SHARD) bash e2e/long
+sim: simulation ## the same; make sim SEEDS=5000 for more
+
+test-long: setup ## all long forms; SHARD=i/n for a part
+	cargo build --workspace --bins --locked --release
+	SHARD=$(SHARD) PROGRAMS=$(TARGET_DIR)/release bash e2e/long
 
 lint: ## everything that can be checked without running the product
 	cargo fmt --all --check
@@ -59,7 +63,8 @@ fix: ## what a machine can mend
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 
 fuzz: ## hostile input to every decoder, FUZZ_SECONDS for each target
-	FUZZ_SECONDS=$(FUZZ_SECONDS) cargo run --release --locked -p taffrail-fuzz
+	cargo build --workspace --bins --locked --release
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(TARGET_DIR)/release/taffrail-fuzz
 
 advisories: ## known faults in dependencies; needs the advisory database from the network
 	cargo deny check advisories
