@@ -30,22 +30,25 @@ pub struct Server {
     folder: TempDir,
     kafka: SocketAddr,
     metrics: SocketAddr,
+    /// Environment variables with their values.
+    settings: Vec<(String, String)>,
 }
 
 impl Server {
-    /// Starts a process with an empty data folder and waits until it is ready. `settings` go into the `config` of its
-    /// Cluster, under Kafka's names.
+    /// Starts a process with an empty data folder and waits until it is ready. `settings` are broker settings under
+    /// Kafka's names.
     ///
     /// # Errors
     /// If there is no binary, if the process ends, or if it is not ready in time; with the end of its log.
     pub fn start(settings: &[(&str, &str)]) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("taffrail-e2e-").tempdir().context("make a data folder")?;
-        std::fs::write(cluster_file(folder.path()), cluster(settings)).context("write the Cluster")?;
+        let settings: Vec<(String, String)> =
+            settings.iter().map(|(name, value)| (variable(name), (*value).to_owned())).collect();
         let mut attempt = 1;
         loop {
             let (kafka, metrics) = (free_address()?, free_address()?);
-            match launch(folder.path(), kafka, metrics) {
-                Ok(child) => return Ok(Self { child, folder, kafka, metrics }),
+            match launch(folder.path(), kafka, metrics, &settings) {
+                Ok(child) => return Ok(Self { child, folder, kafka, metrics, settings }),
                 Err(error) if attempt == START_ATTEMPTS => return Err(error),
                 Err(_) => attempt += 1,
             }
@@ -109,7 +112,7 @@ impl Server {
     /// As [`Server::start`].
     pub fn start_again(&mut self) -> Result<()> {
         ensure!(self.child.try_wait()?.is_some(), "it runs");
-        self.child = launch(self.folder.path(), self.kafka, self.metrics)?;
+        self.child = launch(self.folder.path(), self.kafka, self.metrics, &self.settings)?;
         Ok(())
     }
 
@@ -136,15 +139,9 @@ fn data_dir(folder: &Path) -> PathBuf {
     folder.join("data")
 }
 
-fn cluster_file(folder: &Path) -> PathBuf {
-    folder.join("cluster.yaml")
-}
-
-/// The YAML of a Cluster with these settings.
-fn cluster(settings: &[(&str, &str)]) -> String {
-    let head = "apiVersion: taffrail.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: e2e\nspec:\n  config:";
-    let config: String = settings.iter().map(|(name, value)| format!("\n    {name}: {value}")).collect();
-    format!("{head}{}\n", if config.is_empty() { " {}" } else { &config })
+/// The environment variable of a broker setting.
+fn variable(name: &str) -> String {
+    format!("TAFFRAIL_{}", name.to_uppercase().replace('.', "_"))
 }
 
 fn log_file(folder: &Path) -> PathBuf {
@@ -177,15 +174,18 @@ fn binary() -> Result<PathBuf> {
 }
 
 /// Starts one process and waits until it is ready; a process that is not is ended.
-fn launch(folder: &Path, kafka: SocketAddr, metrics: SocketAddr) -> Result<Child> {
+fn launch(folder: &Path, kafka: SocketAddr, metrics: SocketAddr, settings: &[(String, String)]) -> Result<Child> {
     let binary = binary()?;
     let log = File::options().create(true).append(true).open(log_file(folder)).context("open the log")?;
+    // What this process was told (TAFFRAIL_BIN, for one) is not for the one it starts, which refuses unknown settings.
+    let ours = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("TAFFRAIL_"));
     let mut child = Command::new(&binary)
+        .env_clear()
+        .envs(ours)
+        .envs(settings.iter().map(|(name, value)| (name, value)))
         .args(["up", "--listen", &kafka.to_string(), "--metrics", &metrics.to_string()])
         .arg("--data-dir")
         .arg(data_dir(folder))
-        .arg("-f")
-        .arg(cluster_file(folder))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)

@@ -244,6 +244,9 @@ func (m *kafkaGoMember) poll(timeout time.Duration) ([]fetched, error) {
 
 func (m *kafkaGoMember) assignment() ([]int32, error) {
 	described, err := m.k.describe(m.group)
+	if refused := kafka.Error(0); errors.As(err, &refused) && refused.Temporary() {
+		return nil, nil // the coordinator is not there yet
+	}
 	if err != nil {
 		return nil, err
 	}
