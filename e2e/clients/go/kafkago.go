@@ -137,6 +137,13 @@ func (k *kafkaGo) config(topic string) kafka.ReaderConfig {
 	return kafka.ReaderConfig{Brokers: []string{k.addr.String()}, Topic: topic, MinBytes: 1, MaxBytes: 10 << 20, MaxWait: 100 * time.Millisecond}
 }
 
+// isTemporary tells whether to try again, as while the coordinator of a first group is being made: kafka-go leaves that
+// to its caller.
+func isTemporary(err error) bool {
+	var refused kafka.Error
+	return errors.As(err, &refused) && refused.Temporary()
+}
+
 func gather(readers ...*kafka.Reader) *kafkaGoReader {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &kafkaGoReader{readers: readers, messages: make(chan kafka.Message, 4096), errs: make(chan error, 8), cancel: cancel}
@@ -146,6 +153,9 @@ func gather(readers ...*kafka.Reader) *kafkaGoReader {
 				m, err := reader.FetchMessage(ctx)
 				if ctx.Err() != nil {
 					return
+				}
+				if isTemporary(err) {
+					continue
 				}
 				if err != nil {
 					r.errs <- err
@@ -244,8 +254,8 @@ func (m *kafkaGoMember) poll(timeout time.Duration) ([]fetched, error) {
 
 func (m *kafkaGoMember) assignment() ([]int32, error) {
 	described, err := m.k.describe(m.group)
-	if refused := kafka.Error(0); errors.As(err, &refused) && refused.Temporary() {
-		return nil, nil // the coordinator is not there yet
+	if isTemporary(err) {
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err

@@ -33,8 +33,11 @@ class Reader extends Inbox {
     this.topic = topic
     this.owned = []
     this.next = new Map()
-    consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
-      this.owned = payload.memberAssignment[topic] ?? []
+    this.joined = new Promise(resolve => {
+      consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+        this.owned = payload.memberAssignment[topic] ?? []
+        resolve()
+      })
     })
     consumer.on(consumer.events.REBALANCING, () => {
       this.owned = []
@@ -59,6 +62,7 @@ class Reader extends Inbox {
         })
       }
     })
+    if (from) await this.joined // run() may be done before, and seek() wants a group
     for (const [partition, offset] of from ?? []) this.consumer.seek({ topic: this.topic, partition, offset: String(offset) })
     return this
   }
