@@ -270,7 +270,8 @@ impl Segment {
         }
     }
 
-    fn note_damaged_index(&self) {
+    /// Notes that the index cannot be used until it is built anew.
+    pub(crate) fn note_damaged_index(&self) {
         let mut facts = self.facts.lock();
         if !facts.index_damaged {
             facts.index_damaged = true;

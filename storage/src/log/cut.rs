@@ -55,8 +55,11 @@ impl Log {
     /// When the partition does not serve or the disk refuses.
     pub fn raise_log_start(&self, offset: Offset) -> Result<(), LogError> {
         self.check_changeable()?;
-        if offset <= self.log_start_offset() {
-            return Ok(());
+        // Compared with the floor and not with the log's start: where retention has moved that, a crash can undo it.
+        if offset <= self.env.log_starts.get(&self.partition).unwrap_or(0) && offset <= self.log_start_offset() {
+            // The one who set this floor may still be writing it.
+            let written = self.env.log_starts.write(&*self.env.disk, &self.env.reserve);
+            return written.map_err(|error| self.cut_failed(&error));
         }
         if offset > self.end_offset() {
             return Err(LogError::OutOfRange {

@@ -243,9 +243,17 @@ fn stat_segments(env: &Env, dir: &Arc<Path>, listing: &Listing) -> io::Result<Ve
 
 /// Builds indexes whose files are gone, for segments that recovery will not look at.
 fn rebuild_missing(env: &Env, found: &Found, listing: &Listing, segments: &[Arc<Segment>]) -> Result<(), Damage> {
-    for segment in segments.iter().filter(|segment| !listing.indexes.contains(&segment.base_offset)) {
-        tracing::warn!(file = %segment.path(FileKind::Index).display(), "the index is gone; it is built anew");
-        if segment.base_offset != segments.last().map_or(-1, |last| last.base_offset) {
+    for (at, segment) in segments.iter().enumerate() {
+        if listing.indexes.contains(&segment.base_offset) {
+            continue;
+        }
+        let next_base = segments.get(at + 1).map(|next| next.base_offset);
+        let is_trusted = match found.trust {
+            Trust::Clean { .. } => true,
+            Trust::From(recovery_point) => next_base.is_some_and(|next_base| next_base < recovery_point),
+        };
+        if is_trusted {
+            tracing::warn!(file = %segment.path(FileKind::Index).display(), "the index is gone; it is built anew");
             recover::rebuild_indexes(env, segment, found.options.index_interval_bytes)?;
         }
     }

@@ -14,6 +14,7 @@ use taffrail_core::record::BatchRef;
 use super::producers;
 use crate::disk;
 use crate::env::Env;
+use crate::error::is_full;
 use crate::index::{self, AbortedTransaction, Entry, Growing, OffsetEntry, TimeEntry, relative};
 use crate::names::{FileKind, segment_path};
 use crate::scan::{Located, Scan, ScanError, WINDOW_LARGE_BYTES, WINDOW_SMALL_BYTES, find_valid_batch};
@@ -276,7 +277,11 @@ impl Walk<'_> {
         if !self.later.is_empty() && !is_cut {
             builder.push_largest();
         }
-        builder.write(self.env, segment).map_err(fail)?;
+        match builder.write(self.env, segment) {
+            // A full disk must not keep a log from serving; what has no room now is built later.
+            Err(error) if is_full(&error) => segment.note_damaged_index(),
+            other => other.map_err(fail)?,
+        }
         Ok(Walked { end_offset, builder, is_cut })
     }
 

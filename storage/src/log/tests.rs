@@ -344,3 +344,42 @@ fn a_folder_that_cannot_be_read_is_kept_under_another_name() {
     storage.set_aside(&partition()).unwrap();
     assert!(storage.create(&partition(), taffrail_core::ids::Uuid([9; 16]), LogOptions::default()).is_ok());
 }
+
+#[test]
+fn a_start_on_a_full_disk_serves_reads_and_takes_deletes() {
+    let disk = FaultDisk::new(1);
+    let (storage, log) = open_log(&disk, small(1500));
+    for _ in 0..60 {
+        log.append(&[batch(1, 100, 5)], 0, 0).unwrap();
+    }
+    log.set_high_watermark(60);
+    drop((log, storage));
+    disk.kill();
+    disk.set_capacity(Some(disk.used()));
+    let (storage, log) = open_log(&disk, small(1500));
+    assert_eq!(log.offline(), None);
+    assert_eq!(read_all(&log).len(), 60);
+    disk.set_capacity(Some(disk.used()));
+    assert!(matches!(log.append(&[batch(1, 100, 5)], 0, 0), Err(AppendError::DiskFull)));
+    log.set_high_watermark(60);
+    assert_eq!(log.delete_records(30).unwrap(), 30, "there is room that was kept back for this");
+    let mut maintenance = crate::Maintenance::new(storage);
+    run(maintenance.round(0));
+    disk.set_capacity(None);
+    log.append(&[batch(1, 100, 5)], 0, 0).unwrap();
+    assert_eq!(read_all(&log).len(), 31);
+}
+
+#[test]
+fn the_largest_batch_is_recovered_also_when_the_limits_were_lowered() {
+    let disk = FaultDisk::new(1);
+    let (storage, log) = open_log(&disk, LogOptions::default());
+    for _ in 0..2 {
+        log.append(&[batch(1, 8 << 20, 5)], 0, 0).unwrap();
+    }
+    drop((log, storage));
+    disk.kill();
+    let (_storage, log) = open_log(&disk, small(1 << 20));
+    assert_eq!((log.offline(), log.end_offset()), (None, 2));
+    assert_eq!(read_all(&log).len(), 2);
+}
