@@ -86,6 +86,7 @@ class LibrdkafkaProducer(threading.Thread):
                 "linger.ms": 2,
                 "reconnect.backoff.max.ms": 100,
                 "delivery.timeout.ms": 120_000,
+                "log_level": 0,
             }
         )
         self.topic = topic
@@ -114,9 +115,9 @@ class LibrdkafkaProducer(threading.Thread):
         assert self.failures == [], self.failures[:3]
 
 
-def check_with_kafkas_dump_tool(folder):
+def check_with_kafkas_dump_tool(folders):
     peer = pathlib.Path(os.environ.get("PEER_HOME", str(CASES.parent / "peer")))
-    command = ["bash", str(peer / "check-log"), str(folder)]
+    command = ["bash", str(peer / "check-log"), *map(str, folders)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DUMP_TIMEOUT_S)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -136,7 +137,7 @@ def kill_under_load(broker, kills, checks_each, seed):
     """Kills the broker `kills` times under load; returns what the checks need."""
     chance = random.Random(seed)
     with Client(broker) as client:
-        topic = client.new_topic("kill", partitions=PARTITIONS, segment_bytes=1_000_000).name
+        topic = client.new_topic("kill", partitions=PARTITIONS, segment_bytes=1 << 20).name
         client.wait_for_topic(topic)
         other = client.new_topic("kill-librdkafka").name
         client.wait_for_topic(other)
@@ -152,7 +153,9 @@ def kill_under_load(broker, kills, checks_each, seed):
                 one.running.clear()
         broker.start_again()
         if kill % checks_each == 0:
-            eventually(lambda: [check_with_kafkas_dump_tool(broker.partition_folder(topic, p)) for p in range(PARTITIONS)], timeout_s=5)
+            folders = [broker.partition_folder(topic, p) for p in range(PARTITIONS)]
+            # A producer may still finish the batch that it was sending: the files must come to rest first.
+            eventually(lambda: check_with_kafkas_dump_tool(folders) is None, timeout_s=5)
             for one in producers:
                 one.running.set()
     for one in [*producers, librdkafka]:
