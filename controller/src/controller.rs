@@ -96,6 +96,9 @@ pub enum ControllerError {
     /// Raft refuses.
     #[error("the controllers' consensus failed: {0}")]
     Raft(String),
+    /// The cluster was founded here once, but the database has lost its beginnings.
+    #[error("the metadata database does not tell of the cluster's founding any more: it is damaged, restore it")]
+    FoundingLost,
     /// The founding was refused.
     #[error("the cluster could not be founded: {0}")]
     Founding(String),
@@ -202,18 +205,25 @@ impl Controller {
             let initialize = self.raft.initialize(BTreeMap::from([(node, member)])).await;
             initialize.map_err(ControllerError::raft)?;
         }
-        let alone = self.raft.with_raft_state(move |state| {
-            let voters: BTreeSet<NodeId> = state.membership_state.effective().membership().voter_ids().collect();
-            voters == BTreeSet::from([node])
+        let voters = self.raft.with_raft_state(|state| -> BTreeSet<NodeId> {
+            state.membership_state.effective().membership().voter_ids().collect()
         });
-        let alone = alone.await.map_err(ControllerError::raft)?;
-        if alone {
+        let voters = voters.await.map_err(ControllerError::raft)?;
+        // A database that lost its first entries passes for that of a node that waits to be added to a cluster: nobody
+        // would ever be elected, and everything that starts after it would wait for ever.
+        if founded && voters.is_empty() {
+            return Err(ControllerError::FoundingLost);
+        }
+        if voters == BTreeSet::from([node]) {
             if initialized {
                 self.raft.trigger().elect().await.map_err(ControllerError::raft)?;
             }
             let elected = self.raft.wait(Some(ELECTED_TIMEOUT)).current_leader(node, "alone").await;
             elected.map_err(ControllerError::raft)?;
             self.raft.ensure_linearizable().await.map_err(ControllerError::raft)?;
+            if founded && self.image().cluster_id().is_none() {
+                return Err(ControllerError::FoundingLost);
+            }
         }
         Ok(())
     }

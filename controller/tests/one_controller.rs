@@ -200,6 +200,40 @@ async fn a_folder_in_use_an_empty_one_without_a_grant_and_a_wiped_one_are_refuse
     assert!(matches!(refused, ControllerError::Directory(DirectoryError::Wiped { .. })), "{refused}");
 }
 
+/// What was cut off is the end of the database, as a disk loses it; the shortest rests lack even the first entries.
+#[tokio::test]
+async fn a_controller_with_a_cut_database_is_refused_or_decides_but_never_waits_for_a_leader() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("controller");
+    let (controller, calls, _) = start(MetadataDir::Folder(path.clone())).await;
+    serving_broker(&calls, 1).await;
+    drop(calls);
+    controller.stop().await.unwrap();
+    let database = path.join("raft/db");
+    let whole = std::fs::read(&database).unwrap();
+    let config = std::fs::read(path.join("raft/conf")).unwrap();
+    let mut refused = 0;
+    for len in (0..whole.len()).step_by(whole.len() / 10) {
+        std::fs::remove_dir_all(path.join("raft")).unwrap();
+        std::fs::create_dir(path.join("raft")).unwrap();
+        std::fs::write(path.join("raft/conf"), &config).unwrap();
+        std::fs::write(&database, &whole[..len]).unwrap();
+        let (listener, connector) = grpc::memory();
+        let options = options(MetadataDir::Folder(path.clone()), grpc::Listener::Memory(listener), Some(CLUSTER));
+        match time::timeout(PATIENCE, Controller::start(options)).await.unwrap() {
+            Err(_) => refused += 1,
+            Ok(controller) => {
+                let calls = ControllerCalls::new(grpc::connect(Target::Memory(connector)).unwrap());
+                let answer = time::timeout(PATIENCE, calls.propose(&registration(2))).await.unwrap();
+                assert!(answer.is_ok(), "cut to {len} of {}: {answer:?}", whole.len());
+                drop(calls);
+                controller.stop().await.unwrap();
+            }
+        }
+    }
+    assert!(refused > 0, "the shortest cannot be used");
+}
+
 #[tokio::test]
 async fn silent_brokers_are_fenced_and_come_back_with_their_next_heartbeat() {
     let (controller, calls, _) = start(MetadataDir::Memory).await;
