@@ -171,7 +171,7 @@ fn a_topics_own_value_is_described_above_its_brokers() {
 #[test]
 fn wrong_settings_are_refused_with_a_hint() {
     let broker = BrokerLayers::default();
-    let cases: [(&[(&str, &str)], &str); 4] = [
+    let cases: [(&[(&str, &str)], &str); 5] = [
         (&[("retention.msec", "5")], "Unknown topic config name: retention.msec (did you mean retention.ms?)"),
         (&[("log.retention.ms", "5")], "Unknown topic config name: log.retention.ms"),
         (
@@ -182,6 +182,7 @@ fn wrong_settings_are_refused_with_a_hint() {
             &[("min.compaction.lag.ms", "9"), ("max.compaction.lag.ms", "3")],
             "conflict topic config setting min.compaction.lag.ms (9) > max.compaction.lag.ms (3)",
         ),
+        (&[("remote.storage.enable", "true")], "Tiered Storage functionality is disabled in the broker."),
     ];
     for (given, expected) in cases {
         let error = validate_topic(&overrides(given), &broker).unwrap_err().to_string();

@@ -115,6 +115,8 @@ typed_config! {
         min_insync_replicas: i32 = "min.insync.replicas",
         /// Whether segment files are allocated at once. Known, without effect.
         preallocate: bool = "preallocate",
+        /// Whether old segments go to remote storage, which no topic may ask for yet.
+        remote_storage_enable: bool = "remote.storage.enable",
         /// Size above which segments are deleted.
         retention_bytes: i64 = "retention.bytes",
         /// Age above which segments are deleted.
@@ -160,6 +162,13 @@ pub fn validate_topic(topic: &Overrides, broker: &BrokerLayers) -> Result<(), Co
         validate::validate(Scope::Topic, name, value)?;
     }
     let config = TopicConfig::resolve(topic, broker)?;
+    if config.remote_storage_enable {
+        // What Kafka answers where tiered storage is off (KIP-405).
+        return Err(ConfigError::Conflict(
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
+                .to_owned(),
+        ));
+    }
     let (min, max) = (config.min_compaction_lag_ms, config.max_compaction_lag_ms);
     if min > max {
         return Err(ConfigError::Conflict(format!(
