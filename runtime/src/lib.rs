@@ -7,6 +7,7 @@
 pub mod blocking;
 pub mod grpc;
 pub mod net;
+pub mod open_files;
 pub mod random;
 pub mod shard;
 pub mod shutdown;

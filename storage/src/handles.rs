@@ -15,6 +15,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::disk::{Disk, DiskFile, OpenMode};
+use crate::error::is_out_of_files;
 
 /// Fewest files that are kept open, whatever is asked.
 const OPEN_MIN: usize = 8;
@@ -27,6 +28,11 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// Whether the file is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.file.lock().is_some()
+    }
+
     /// Closes the file, for those that do not hold it.
     pub(crate) fn close(&self) {
         *self.file.lock() = None;
@@ -71,7 +77,7 @@ impl Handles {
         if let Some(file) = &*file {
             return Ok(Arc::clone(file));
         }
-        let opened = self.counted(self.disk.open(&path(), OpenMode::Write)?);
+        let opened = self.open(&path(), OpenMode::Write)?;
         *file = Some(Arc::clone(&opened));
         drop(file);
         self.note(owner, number);
@@ -85,7 +91,7 @@ impl Handles {
         number: usize,
         path: &Path,
     ) -> io::Result<Arc<dyn DiskFile>> {
-        let file = self.counted(self.disk.open(path, OpenMode::CreateNew)?);
+        let file = self.open(path, OpenMode::CreateNew)?;
         let slot = owner.slot(number);
         *slot.file.lock() = Some(Arc::clone(&file));
         slot.used.store(true, Ordering::Relaxed);
@@ -93,19 +99,33 @@ impl Handles {
         Ok(file)
     }
 
-    fn counted(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+    /// Opens a file. If the process has too many open, the ones that nobody uses now are closed, and it is tried again.
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        let file = match self.disk.open(path, mode) {
+            Err(error) if is_out_of_files(&error) => {
+                tracing::warn!(file = %path.display(), open = self.open_count(), "too many files are open; some are closed");
+                self.shrink(0);
+                self.disk.open(path, mode)?
+            }
+            opened => opened?,
+        };
         self.open.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Counted { file, open: Arc::clone(&self.open) })
+        Ok(Arc::new(Counted { file, open: Arc::clone(&self.open) }))
     }
 
     /// Notes a file that was put into its slot, and closes others if there are too many.
     fn note<O: Slots + 'static>(&self, owner: &Arc<O>, number: usize) {
         let weak: Weak<dyn Slots> = Arc::downgrade(owner) as Weak<dyn Slots>;
+        self.clock.lock().push_back((weak, number));
+        self.shrink(self.kept_max);
+    }
+
+    /// Closes files until no more than `kept_max` are kept, as far as others are not worked on.
+    fn shrink(&self, kept_max: usize) {
         let mut clock = self.clock.lock();
-        clock.push_back((weak, number));
         // Twice around is enough: the first time takes the second chance away from every file.
         let mut looks = clock.len() * 2;
-        while clock.len() > self.kept_max && looks > 0 {
+        while clock.len() > kept_max && looks > 0 {
             looks -= 1;
             let Some((weak, number)) = clock.pop_front() else { break };
             let Some(owner) = weak.upgrade() else { continue };
@@ -170,7 +190,7 @@ impl DiskFile for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::fault::FaultDisk;
+    use crate::disk::fault::{Fault, FaultDisk, Op};
 
     #[derive(Default)]
     struct Owner([Slot; 1]);
@@ -198,6 +218,20 @@ mod tests {
         drop(owners);
         assert_eq!(handles.open_count(), 1, "only what a reader holds stays open");
         assert_eq!(held.len().unwrap(), 0);
+    }
+
+    #[test]
+    fn when_the_process_has_too_many_files_open_others_are_closed_for_the_next() {
+        let disk = FaultDisk::new(1);
+        let handles = Handles::new(Arc::new(disk.clone()), 100);
+        let owners: Vec<_> = (0..20).map(|_| Arc::new(Owner::default())).collect();
+        for (n, owner) in owners.iter().enumerate() {
+            handles.create(owner, 0, &PathBuf::from(format!("/{n}"))).unwrap();
+        }
+        disk.inject(Fault { op: Op::Open, path_contains: "one-more".into(), skip: 0, times: 1, errno: 24 });
+        let more = Arc::new(Owner::default());
+        handles.create(&more, 0, Path::new("/one-more")).unwrap();
+        assert_eq!(handles.open_count(), 1);
     }
 
     #[test]

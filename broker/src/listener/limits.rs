@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use taffrail_core::collections::HashMap;
 use taffrail_core::config::BrokerConfig;
+use taffrail_runtime::open_files::{self, Shares};
 
 /// Requests of one connection that may be under way at once; further ones stay unread.
 pub(crate) const REQUESTS_IN_FLIGHT_MAX: usize = 64;
@@ -57,7 +58,9 @@ impl ListenerLimits {
         let count = |value: i32| usize::try_from(value).unwrap_or(0);
         Self {
             // Kafka's default, the largest number, stands for no limit of its own: files and memory have one.
-            connections_max: count(config.max_connections).min(defaults.connections_max),
+            connections_max: count(config.max_connections)
+                .min(defaults.connections_max)
+                .min(Shares::of(open_files::limit()).connections),
             connections_per_ip_max: match config.max_connections_per_ip {
                 i32::MAX => usize::MAX,
                 limit => count(limit),

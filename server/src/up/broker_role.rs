@@ -16,6 +16,7 @@ use taffrail_core::ids::{BrokerId, Uuid};
 use taffrail_core::image::MetadataImage;
 use taffrail_runtime::grpc::Target;
 use taffrail_runtime::net::TcpListener;
+use taffrail_runtime::open_files::{self, Shares};
 use taffrail_runtime::shard::Shards;
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{random, task};
@@ -32,6 +33,9 @@ pub(super) const BROKER: BrokerId = BrokerId(1);
 
 /// Name of the one listener.
 pub(super) const LISTENER: &str = "PLAINTEXT";
+
+/// Files of partitions that are kept open at most, where the process may have very many.
+const OPEN_FILES_MAX: usize = 16_384;
 
 /// Why a role ended by itself.
 #[derive(Debug, thiserror::Error)]
@@ -219,6 +223,7 @@ pub(super) async fn open_storage(dir: &DataDir, config: &BrokerConfig) -> anyhow
     let path = dir.logs();
     let number = |value: i32| usize::try_from(value).unwrap_or(1);
     let options = StorageOptions {
+        open_files_max: Shares::of(open_files::limit()).partition_files.min(OPEN_FILES_MAX),
         recovery_threads: number(config.num_recovery_threads_per_data_dir),
         retention_check_ms: config.log_retention_check_interval_ms,
         checkpoint_ms: i64::from(config.log_flush_offset_checkpoint_interval_ms),

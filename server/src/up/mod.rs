@@ -26,7 +26,7 @@ use taffrail_operator::reconcile::Desired;
 use taffrail_runtime::grpc::{Listener, Target, memory};
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shutdown::Shutdown;
-use taffrail_runtime::{random, signal, task, time};
+use taffrail_runtime::{open_files, random, signal, task, time};
 
 use crate::cli::UpArgs;
 use crate::exit::Exit;
@@ -65,6 +65,7 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
     }
     let options = Options::resolve(&given)?;
     crate::telemetry::start(&options)?;
+    open_files::raise_limit();
     let dir = DataDir::take(&options)?;
     task::block_on(CONTROL_THREADS, up(&options, &dir, &args.files, desired, started))?
 }
@@ -84,7 +85,10 @@ struct Running {
 
 impl Running {
     /// Waits for a signal, or for the end of what clients need.
-    async fn end(&mut self, told: &mut task::JoinHandle<std::io::Result<&'static str>>) -> Result<&'static str, RoleEnd> {
+    async fn end(
+        &mut self,
+        told: &mut task::JoinHandle<std::io::Result<&'static str>>,
+    ) -> Result<&'static str, RoleEnd> {
         // A controller that has failed changes nothing any more, but records are served on: better than no service.
         let without_controller = async {
             let error = self.controller.failed().await;

@@ -141,7 +141,7 @@ impl Log {
     /// When the newest record of a segment was written. A record that is dated later than its file was changed lies about
     /// its time, and does not keep the segment.
     fn newest_ms(&self, segment: &Arc<Segment>, now_ms: i64) -> Result<i64, LogError> {
-        let largest = segment.largest(&self.env).map_err(|error| match error {
+        let largest = segment.largest_in_passing(&self.env).map_err(|error| match error {
             ScanError::Io(error) => LogError::Io(error.to_string().into()),
             ScanError::Invalid { .. } => LogError::Offline(self.take_offline(error.to_string())),
         })?;

@@ -328,6 +328,19 @@ fn an_idle_log_takes_little_memory_and_no_open_file() {
 }
 
 #[test]
+fn looking_for_what_is_too_old_leaves_no_file_open() {
+    let disk = FaultDisk::new(1);
+    let (storage, log) = open_log(&disk, LogOptions::default());
+    log.append(&[batch(1, 100, 5)], 0, 0).unwrap();
+    run(storage.close());
+    drop((storage, log));
+    let (storage, log) = open_log(&disk, LogOptions::default());
+    let before = storage.usage().unwrap().open_files;
+    assert!(log.apply_retention(10).unwrap().removed.is_empty());
+    assert_eq!(storage.usage().unwrap().open_files, before);
+}
+
+#[test]
 fn a_folder_that_cannot_be_read_is_kept_under_another_name() {
     let disk = FaultDisk::new(1);
     let (storage, log) = open_log(&disk, LogOptions::default());
