@@ -26,7 +26,7 @@ use crate::coordinator::{CoordinatorConfig, GroupCoordinator};
 use crate::fetch::cache::SessionCache;
 use crate::listener::{Budget, Listener, ListenerLimits};
 use crate::metadata::MetadataCache;
-use crate::metrics::{Metrics, PartitionMetrics};
+use crate::metrics::{Metrics, PartitionMetrics, ResourceMetrics};
 use crate::replica::ReplicaManager;
 
 /// Memory for copies of small ranges of records, over all answers that are not sent yet.
@@ -96,7 +96,8 @@ impl Broker {
             producer_ids: ProducerIds::default(),
             response_memory: Budget::new(RESPONSE_COPIES_MAX_BYTES, Duration::ZERO),
         });
-        broker.metrics.add_partitions(PartitionMetrics::new(Arc::downgrade(&broker)));
+        broker.metrics.add(PartitionMetrics::new(Arc::downgrade(&broker)));
+        broker.metrics.add(ResourceMetrics::new(Arc::downgrade(&broker)));
         Ok(broker)
     }
 

@@ -31,6 +31,7 @@ use crate::service::ControllerService;
 use crate::sessions::Sessions;
 use crate::store::log::RaftLog;
 use crate::store::memory::MemoryStore;
+use crate::store::reserve::Reserve;
 use crate::store::sled::SledStore;
 use crate::store::snapshots::Snapshots;
 use crate::store::{MetaStore, StoreError};
@@ -141,6 +142,7 @@ struct Opened {
     cluster_id: Uuid,
     founded: bool,
     directory: Option<Directory>,
+    reserve: Option<Arc<Reserve>>,
     log: RaftLog,
     machine: Machine,
 }
@@ -159,12 +161,12 @@ impl Controller {
             let (dir, id, bootstrap) = (options.metadata_dir, options.id, options.bootstrap);
             pool.clone().run(move || open(dir, id, bootstrap, pool, feed)).await??
         };
-        let Opened { node, cluster_id, founded, directory, log, machine } = opened;
+        let Opened { node, cluster_id, founded, directory, reserve, log, machine } = opened;
         let raft = Raft::new(node, Arc::new(raft_config()?), Network, log, machine).await;
         let raft = raft.map_err(ControllerError::raft)?;
         let sessions = Arc::new(Sessions::new(options.session_timeout));
         let (proposer, deciding) =
-            Decider::start(raft.clone(), Arc::clone(&feed), Arc::clone(&sessions), options.static_config);
+            Decider::start(raft.clone(), Arc::clone(&feed), Arc::clone(&sessions), options.static_config, reserve);
         let shutdown = Shutdown::new();
         let watching = {
             let (sessions, raft, feed) = (Arc::clone(&sessions), raft.clone(), Arc::clone(&feed));
@@ -280,14 +282,15 @@ fn open(
     feed: Arc<Feed>,
 ) -> Result<Opened, ControllerError> {
     let fresh = random::uuid();
-    let (directory, store, snapshots): (_, Arc<dyn MetaStore>, _) = match dir {
+    let (directory, reserve, store, snapshots): (_, _, Arc<dyn MetaStore>, _) = match dir {
         MetadataDir::Folder(path) => {
             let directory = Directory::open(&path, id, bootstrap, fresh)?;
-            let store = SledStore::open(&directory.path().join("raft"))?;
+            let reserve = Arc::new(Reserve::open(directory.path()));
+            let store = SledStore::open(&directory.path().join("raft"))?.with_reserve(Arc::clone(&reserve));
             let snapshots = Snapshots::open(directory.path().join("snapshots"))?;
-            (Some(directory), Arc::new(store), snapshots)
+            (Some(directory), Some(reserve), Arc::new(store), snapshots)
         }
-        MetadataDir::Memory => (None, Arc::new(MemoryStore::default()), Snapshots::Memory(Mutex::default())),
+        MetadataDir::Memory => (None, None, Arc::new(MemoryStore::default()), Snapshots::Memory(Mutex::default())),
     };
     let identity = directory.as_ref().map(Directory::identity);
     let log = RaftLog::open(store, pool.clone())?;
@@ -311,6 +314,7 @@ fn open(
         cluster_id,
         founded: identity.is_some_and(|identity| identity.founded),
         directory,
+        reserve,
         log,
         machine,
     })

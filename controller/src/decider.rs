@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::machine::feed::Feed;
 use crate::raft::{Applied, Events, Member, NodeId, Raft};
 use crate::sessions::Sessions;
+use crate::store::reserve::Reserve;
 
 /// Proposals that may wait to be decided; more wait in their callers.
 const PROPOSALS_MAX: usize = 1_024;
@@ -86,6 +87,8 @@ pub(crate) struct Decider {
     pending: Option<Pending>,
     /// How many proposals have failed; what was decided before the last failure is void.
     failures: Arc<AtomicU64>,
+    /// Room for the metadata, unless they are in memory.
+    reserve: Option<Arc<Reserve>>,
 }
 
 impl Decider {
@@ -95,10 +98,11 @@ impl Decider {
         feed: Arc<Feed>,
         sessions: Arc<Sessions>,
         static_config: Overrides,
+        reserve: Option<Arc<Reserve>>,
     ) -> (Proposer, task::JoinHandle<()>) {
         let (sender, mut receiver) = mpsc::channel::<Proposal>(PROPOSALS_MAX);
         let failures = Arc::new(AtomicU64::new(0));
-        let mut decider = Self { raft, feed, sessions, static_config, pending: None, failures };
+        let mut decider = Self { raft, feed, sessions, static_config, pending: None, failures, reserve };
         let running = task::spawn(async move {
             while let Some(proposal) = receiver.recv().await {
                 decider.carry_out(proposal).await;
@@ -109,6 +113,10 @@ impl Decider {
 
     async fn carry_out(&mut self, proposal: Proposal) {
         let Proposal { command, answer } = proposal;
+        if only_adds(&command) && self.reserve.as_ref().is_some_and(|reserve| reserve.is_used_up()) {
+            let text = "The disk that holds the metadata is full: free some room, for instance by deleting topics.";
+            return send(answer, Err(ControlError::new(ErrorCode::KafkaStorageError, text).into()));
+        }
         let image = match self.pending().await {
             Ok(image) => image,
             Err(refused) => return send(answer, Err(refused)),
@@ -200,6 +208,22 @@ impl Decider {
             let outcome = if matches!(settled, Ok(Ok(_))) { outcome } else { Err(not_active(None)) };
             send(answer, outcome);
         });
+    }
+}
+
+/// Whether a command can wait until the disk has room: it frees none, and the cluster goes on without it.
+fn only_adds(command: &Command) -> bool {
+    match command {
+        Command::CreateTopics(_)
+        | Command::CreatePartitions(_)
+        | Command::AlterConfigs(_)
+        | Command::AllocateProducerIds(_) => true,
+        Command::CreateCluster { .. }
+        | Command::RegisterBroker(_)
+        | Command::UnfenceBroker(_)
+        | Command::FenceBroker(_)
+        | Command::UnregisterBroker { .. }
+        | Command::DeleteTopics(_) => false,
     }
 }
 

@@ -16,6 +16,7 @@ use crate::maintenance::Removal;
 use crate::offset_file::OffsetFile;
 use crate::options::StorageOptions;
 use crate::reserve::Reserve;
+use crate::space::SpaceWatch;
 
 /// The shared surroundings of all logs.
 pub(crate) struct Env {
@@ -29,6 +30,7 @@ pub(crate) struct Env {
     /// Log start offsets that lie within a segment.
     pub(crate) log_starts: OffsetFile,
     pub(crate) reserve: Reserve,
+    pub(crate) space: SpaceWatch,
     warm_bytes: u64,
     fence: OnceLock<Reason>,
     appended_bytes: AtomicU64,
@@ -54,6 +56,7 @@ impl Env {
             recovery_points,
             log_starts,
             reserve: Reserve::new(&options.dir),
+            space: SpaceWatch::new(&options.dir),
             warm_bytes: options.warm_bytes,
             dir: options.dir.clone(),
             fence: OnceLock::new(),

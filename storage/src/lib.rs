@@ -25,6 +25,7 @@ mod reserve;
 mod scan;
 mod segment;
 pub mod snapshot;
+mod space;
 mod storage;
 #[cfg(test)]
 mod testing;

@@ -340,6 +340,14 @@ impl Storage {
         self.env.fenced()
     }
 
+    /// Room on the volume.
+    ///
+    /// # Errors
+    /// When the disk cannot tell.
+    pub fn space(&self) -> io::Result<Space> {
+        self.env.disk.space(&self.env.dir)
+    }
+
     /// Room and use, for metrics and DescribeLogDirs.
     ///
     /// # Errors
@@ -347,7 +355,7 @@ impl Storage {
     pub fn usage(&self) -> io::Result<Usage> {
         let logs = self.logs.read();
         Ok(Usage {
-            space: self.env.disk.space(&self.env.dir)?,
+            space: self.space()?,
             log_bytes: logs.values().map(|log| log.size_bytes()).sum(),
             open_files: self.env.handles.open_count(),
             offline_partitions: logs.values().filter(|log| log.offline().is_some()).count(),

@@ -4,12 +4,15 @@
 
 mod partitions;
 mod requests;
+mod resources;
 mod topics;
 
+use prometheus::core::Collector;
 use prometheus::{IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
 
 pub(crate) use partitions::PartitionMetrics;
 pub(crate) use requests::RequestMetrics;
+pub(crate) use resources::ResourceMetrics;
 pub(crate) use topics::{TopicCounters, TopicMetrics};
 
 /// All counters of a broker.
@@ -73,9 +76,9 @@ impl Metrics {
         }
     }
 
-    /// Adds the numbers of a broker's single partitions, read at each scrape.
-    pub(crate) fn add_partitions(&self, partitions: PartitionMetrics) {
-        let registered = self.registry.register(Box::new(partitions));
+    /// Adds numbers that are read at each scrape.
+    pub(crate) fn add(&self, collector: impl Collector + 'static) {
+        let registered = self.registry.register(Box::new(collector));
         assert!(registered.is_ok(), "two metrics have the same name: {registered:?}");
     }
 
@@ -86,7 +89,7 @@ impl Metrics {
 }
 
 /// Registers a metric. Names are constants of this module, and each is used once.
-fn register<C: prometheus::core::Collector + Clone + 'static>(registry: &Registry, metric: C) -> C {
+fn register<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> C {
     let registered = registry.register(Box::new(metric.clone()));
     assert!(registered.is_ok(), "two metrics have the same name: {registered:?}");
     metric

@@ -6,6 +6,7 @@
 mod checksum;
 pub(crate) mod log;
 pub(crate) mod memory;
+pub(crate) mod reserve;
 pub(crate) mod sled;
 pub(crate) mod snapshots;
 mod writer;

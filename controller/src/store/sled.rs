@@ -9,10 +9,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use sled::{Batch, Db, IVec, Tree};
 
+use super::reserve::Reserve;
 use super::{Mark, MetaStore, StoreError};
 
 /// Memory that sled may use for its pages. The log is read once, at start.
@@ -32,6 +34,7 @@ pub(crate) struct SledStore {
     meta: Tree,
     file: File,
     synced_blobs: Mutex<BTreeSet<OsString>>,
+    reserve: Option<Arc<Reserve>>,
 }
 
 impl SledStore {
@@ -44,13 +47,25 @@ impl SledStore {
         let (log, meta) = (db.open_tree("log").map_err(refused)?, db.open_tree("meta").map_err(refused)?);
         let data = path.join("db");
         let file = File::open(&data).map_err(|source| StoreError::file(&data, "opened", source))?;
-        let store = Self { path: path.to_owned(), db, log, meta, file, synced_blobs: Mutex::default() };
+        let store = Self { path: path.to_owned(), db, log, meta, file, synced_blobs: Mutex::default(), reserve: None };
         store.sync()?;
         sync_folder(path)?;
         if let Some(parent) = path.parent() {
             sync_folder(parent)?;
         }
         Ok(store)
+    }
+
+    /// The same, with room in `reserve` for when the disk is full.
+    pub(crate) fn with_reserve(self, reserve: Arc<Reserve>) -> Self {
+        Self { reserve: Some(reserve), ..self }
+    }
+
+    /// Sees to it that there is room for a write: the database must never meet a full disk.
+    fn make_room(&self) {
+        if let Some(reserve) = &self.reserve {
+            reserve.tend();
+        }
     }
 
     fn refused(&self, error: &sled::Error) -> StoreError {
@@ -76,6 +91,7 @@ impl SledStore {
 
 impl MetaStore for SledStore {
     fn append(&self, entries: &[(u64, Vec<u8>)]) -> Result<(), StoreError> {
+        self.make_room();
         let mut batch = Batch::default();
         for (index, value) in entries {
             for (part, bytes) in (0_u32..).zip(value.chunks(PART_BYTES)) {
@@ -86,6 +102,7 @@ impl MetaStore for SledStore {
     }
 
     fn truncate(&self, index: u64) -> Result<(), StoreError> {
+        self.make_room();
         // From the end, so that a crash in between leaves no hole.
         self.remove(self.log.range(key(index, 0)..).rev().keys_only())
     }
@@ -120,6 +137,7 @@ impl MetaStore for SledStore {
     }
 
     fn put(&self, mark: Mark, value: &[u8]) -> Result<(), StoreError> {
+        self.make_room();
         self.meta.insert(mark_key(mark), value).map_err(|error| self.refused(&error))?;
         Ok(())
     }

@@ -219,6 +219,9 @@ impl Log {
         if writer.active.known_largest().is_none() {
             writer.active.largest(&self.env).map_err(|error| self.append_refused(error))?;
         }
+        if !self.env.space.admits(&*self.env.disk, run.bytes) {
+            return Err(AppendError::DiskFull);
+        }
         let file = writer.active.open(&self.env, FileKind::Log).map_err(AppendError::Io)?;
         self.write_batches(&*file, writer.active.base_offset, writer.position, run)?;
         let is_index_due = self.note_written(writer, options, run, now_ms);
