@@ -180,6 +180,25 @@ fn the_next_start_finds_everything_and_a_second_process_is_refused_by_name() {
 }
 
 #[test]
+fn partitions_that_are_gone_as_a_whole_are_not_begun_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = (dir.path().join("data"), dir.path().join("orders.yaml"));
+    std::fs::write(&file, topic("orders", "partitions: 3")).unwrap();
+    let args = ["--data-dir", text(&data), "-f", text(&file)];
+    Up::start(&args).stop(Signal::TERM);
+    std::fs::rename(data.join("logs"), dir.path().join("away")).unwrap();
+    for _ in 0..2 {
+        let refused = command(&args).output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains("is empty, where the metadata know of 3 partitions"), "{said}");
+    }
+    std::fs::remove_dir_all(data.join("logs")).unwrap();
+    std::fs::rename(dir.path().join("away"), data.join("logs")).unwrap();
+    assert_eq!(Up::start(&args).told("topics"), "orders (3 partitions)");
+}
+
+#[test]
 fn editing_the_file_is_applied_while_it_runs() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.yaml");

@@ -236,6 +236,20 @@ pub(super) async fn open_storage(dir: &DataDir, config: &BrokerConfig) -> anyhow
     opened.with_context(|| format!("the partitions in {} cannot be opened", path.display()))
 }
 
+/// Refuses to begin with empty partitions where there were some: the folder of the partitions is gone, or its volume is
+/// not mounted. Served as empty, what is only away would look lost, and clients would begin anew at offset 0.
+pub(super) fn check_not_lost(logs: &Path, storage: &Storage, image: &MetadataImage) -> anyhow::Result<()> {
+    let expected = image.topics().iter().flat_map(|topic| topic.replicas_of(BROKER)).count();
+    if expected == 0 || !storage.logs().is_empty() || MetaProperties::read(&RealDisk::new(), logs)?.is_some() {
+        return Ok(());
+    }
+    bail!(
+        "{} is empty, where the metadata know of {expected} partitions: mount or restore it, or begin anew with another \
+         --data-dir",
+        logs.display()
+    )
+}
+
 /// Makes sure that the partitions belong to this cluster and broker, and gives the directory's own id. A new directory
 /// gets one, in Kafka's `meta.properties`.
 pub(super) fn claim(logs: &Path, cluster_id: Uuid) -> anyhow::Result<Uuid> {

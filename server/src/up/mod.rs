@@ -171,6 +171,7 @@ async fn start(
     )
     .await;
     let (controller, storage) = (controller?, storage?);
+    broker_role::check_not_lost(&dir.logs(), &storage, &controller.image())?;
     let mut broker = BrokerRole::start(broker_role::Start {
         cluster_id: controller.cluster_id(),
         static_config,
