@@ -54,7 +54,17 @@ fn filled_with(disk: &FaultDisk, records: usize) -> (Arc<Storage>, Arc<Log>) {
         log.append(&[keyed(&format!("k{}", n % 20), Some(&format!("value {n}")), None)], 0, 0).unwrap();
     }
     log.set_high_watermark(log.end_offset());
-    crate::testing::run(log.checkpoint()).unwrap();
+    crate::testing::run(async {
+        log.checkpoint().await.unwrap();
+        // Closed segments become durable on a thread of the flusher, and before that a pass does nothing.
+        for _ in 0..2_000 {
+            if log.recovery_point() >= log.active_base_offset() {
+                return;
+            }
+            taffrail_runtime::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        panic!("the closed segments do not become durable");
+    });
     (storage, log)
 }
 
