@@ -180,6 +180,19 @@ fn the_next_start_finds_everything_and_a_second_process_is_refused_by_name() {
 }
 
 #[test]
+fn a_stop_that_could_not_write_everything_does_not_pass_for_a_clean_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = (dir.path().join("data"), dir.path().join("orders.yaml"));
+    std::fs::write(&file, topic("orders", "partitions: 3")).unwrap();
+    let up = Up::start(&["--data-dir", text(&data), "-f", text(&file)]);
+    up.wait_for_partitions(3);
+    std::fs::remove_dir_all(data.join("logs")).unwrap();
+    let (status, log) = up.stop(Signal::TERM);
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("could not be closed") && !log.contains("everything is on disk"), "{log}");
+}
+
+#[test]
 fn partitions_that_are_gone_as_a_whole_are_not_begun_anew() {
     let dir = tempfile::tempdir().unwrap();
     let (data, file) = (dir.path().join("data"), dir.path().join("orders.yaml"));

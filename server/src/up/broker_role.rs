@@ -190,7 +190,10 @@ impl BrokerRole {
         self.following.await.context("following the metadata failed")?;
         self.maintaining.await.context("the storage's background work failed")?;
         self.storage.close().await;
-        Ok(())
+        match self.storage.fenced() {
+            Some(reason) => bail!("the next start recovers the partitions, which could not be closed: {reason}"),
+            None => Ok(()),
+        }
     }
 }
 

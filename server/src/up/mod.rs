@@ -214,9 +214,10 @@ impl Running {
     async fn stop(self) -> anyhow::Result<()> {
         self.stop.trigger();
         self.operator.await.context("the operator failed")?;
-        self.broker.stop().await?;
+        // Whatever happened to the broker, the controller is stopped in order.
+        let broker = self.broker.stop().await;
         self.controller.stop().await?;
-        Ok(())
+        broker
     }
 }
 
