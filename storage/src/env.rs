@@ -2,13 +2,14 @@
 //! logs ask for background work.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
+use taffrail_core::ids::TopicPartition;
 
 use crate::disk::Disk;
-use crate::error::Reason;
+use crate::error::{AppendError, Reason};
 use crate::flusher::Flusher;
 use crate::handles::Handles;
 use crate::log::Log;
@@ -17,6 +18,9 @@ use crate::offset_file::OffsetFile;
 use crate::options::StorageOptions;
 use crate::reserve::Reserve;
 use crate::space::SpaceWatch;
+
+/// Shortest time between two messages about appends that the disk refused: every producer tries again and again.
+const REFUSALS_TOLD_EVERY_MS: i64 = 10_000;
 
 /// The shared surroundings of all logs.
 pub(crate) struct Env {
@@ -33,6 +37,8 @@ pub(crate) struct Env {
     pub(crate) space: SpaceWatch,
     warm_bytes: u64,
     fence: OnceLock<Reason>,
+    /// When an append that the disk refused was told of last.
+    refusal_told_ms: AtomicI64,
     appended_bytes: AtomicU64,
     changed: Mutex<Vec<Weak<Log>>>,
     /// Files and folders to remove.
@@ -60,6 +66,7 @@ impl Env {
             warm_bytes: options.warm_bytes,
             dir: options.dir.clone(),
             fence: OnceLock::new(),
+            refusal_told_ms: AtomicI64::new(i64::MIN),
             appended_bytes: AtomicU64::new(0),
             changed: Mutex::default(),
             removals: Mutex::default(),
@@ -79,6 +86,21 @@ impl Env {
             tracing::error!(dir = %self.dir.display(), %reason, "the data directory takes no writes any more");
         }
         reason
+    }
+
+    /// Tells the log of an append that the disk refused and may take later: a full disk does not fence the directory, so
+    /// nothing else would say why producers get errors. Told once in a while only, for all partitions together.
+    pub(crate) fn note_refused(&self, partition: &TopicPartition, error: &AppendError, now_ms: i64) {
+        if !matches!(error, AppendError::DiskFull | AppendError::Io(_)) {
+            return;
+        }
+        let told_ms = self.refusal_told_ms.load(Ordering::Relaxed);
+        let is_due = told_ms.saturating_add(REFUSALS_TOLD_EVERY_MS) <= now_ms || now_ms < told_ms;
+        if is_due
+            && self.refusal_told_ms.compare_exchange(told_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            tracing::error!(dir = %self.dir.display(), %partition, %error, "records are refused");
+        }
     }
 
     /// Counts bytes that went into the page cache, and gives the count so far: a clock of bytes.

@@ -63,6 +63,16 @@ impl Log {
     /// # Errors
     /// See [`AppendError`]; nothing is appended then.
     pub fn append(&self, batches: &[Batch], leader_epoch: LeaderEpoch, now_ms: i64) -> Result<Appended, AppendError> {
+        let appended = self.append_as_leader(batches, leader_epoch, now_ms);
+        appended.inspect_err(|error| self.env.note_refused(&self.partition, error, now_ms))
+    }
+
+    fn append_as_leader(
+        &self,
+        batches: &[Batch],
+        leader_epoch: LeaderEpoch,
+        now_ms: i64,
+    ) -> Result<Appended, AppendError> {
         self.check_writable()?;
         let mut writer = self.writer.lock();
         if let Some(duplicate) = self.check_producers(&writer, batches)? {
