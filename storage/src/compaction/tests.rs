@@ -43,6 +43,20 @@ fn newest(log: &Log) -> BTreeMap<String, (i64, Option<String>)> {
     found
 }
 
+/// Waits until the closed segments are durable, which a thread of the flusher sees to: before that a pass does nothing.
+fn settle(log: &Arc<Log>) {
+    crate::testing::run(async {
+        log.checkpoint().await.unwrap();
+        for _ in 0..2_000 {
+            if log.recovery_point() >= log.active_base_offset() {
+                return;
+            }
+            taffrail_runtime::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        panic!("the closed segments do not become durable");
+    });
+}
+
 /// A log of 300 records with 20 keys.
 fn filled(disk: &FaultDisk) -> (Arc<Storage>, Arc<Log>) {
     filled_with(disk, 300)
@@ -54,17 +68,7 @@ fn filled_with(disk: &FaultDisk, records: usize) -> (Arc<Storage>, Arc<Log>) {
         log.append(&[keyed(&format!("k{}", n % 20), Some(&format!("value {n}")), None)], 0, 0).unwrap();
     }
     log.set_high_watermark(log.end_offset());
-    crate::testing::run(async {
-        log.checkpoint().await.unwrap();
-        // Closed segments become durable on a thread of the flusher, and before that a pass does nothing.
-        for _ in 0..2_000 {
-            if log.recovery_point() >= log.active_base_offset() {
-                return;
-            }
-            taffrail_runtime::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-        panic!("the closed segments do not become durable");
-    });
+    settle(&log);
     (storage, log)
 }
 
@@ -112,7 +116,7 @@ fn the_last_batch_of_a_producer_stays_if_only_empty() {
         log.append(&[keyed("a", Some(&n.to_string()), None)], 0, 0).unwrap();
     }
     log.set_high_watermark(101);
-    crate::testing::run(log.checkpoint()).unwrap();
+    settle(&log);
     storage.compact(&log, 0).unwrap();
     let first = read_all(&log)[0].clone();
     assert_eq!((first.header().producer_id, first.header().record_count, first.header().base_offset), (77, 0, 0));
@@ -135,7 +139,6 @@ fn a_power_cut_at_any_call_of_a_pass_leaves_the_newest_records() {
     let calls = {
         let disk = FaultDisk::new(1);
         let (storage, log) = filled_with(&disk, 60);
-        crate::testing::run(log.checkpoint()).unwrap();
         let before = disk.calls();
         storage.compact(&log, 0).unwrap();
         disk.calls() - before
@@ -143,7 +146,6 @@ fn a_power_cut_at_any_call_of_a_pass_leaves_the_newest_records() {
     for call in 1..=calls {
         let disk = FaultDisk::new(call);
         let (storage, log) = filled_with(&disk, 60);
-        crate::testing::run(log.checkpoint()).unwrap();
         let before = newest(&log);
         disk.lose_power_at(disk.calls() + call);
         // Whether it fails or not: the question is what is found afterwards.
