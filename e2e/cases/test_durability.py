@@ -27,6 +27,8 @@ from raw.wait import eventually
 PARTITIONS = 3
 RECORDS_A_BATCH = 7
 LOAD_BEFORE_KILL_S = (0.02, 0.3)
+# A pause after each batch: without it the log grows so fast that Kafka's dump tool, which reads all of it each time, takes over.
+PAUSE_S = 0.004
 DUMP_TIMEOUT_S = 120
 RETRIABLE = {errors.NOT_LEADER_OR_FOLLOWER, errors.UNKNOWN_TOPIC_OR_PARTITION}
 
@@ -64,6 +66,7 @@ class RawProducer(threading.Thread):
                     continue
                 assert answer.error_code == errors.NONE, answer
                 self.ledger.update({value: answer.base_offset + i for i, value in enumerate(values)})
+                threading.Event().wait(PAUSE_S)
                 return
 
     def end(self):
@@ -100,7 +103,7 @@ class LibrdkafkaProducer(threading.Thread):
                 return
             with contextlib.suppress(BufferError):
                 self.producer.produce(self.topic, b"r-%d" % number, partition=0, on_delivery=self._delivered)
-            self.producer.poll(0.002)
+            self.producer.poll(PAUSE_S)
 
     def _delivered(self, error, message):
         if error is not None:
