@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import socket
 import struct
+import subprocess
 import threading
 import time
 
@@ -12,9 +14,9 @@ import pytest
 from confluent_kafka import Producer
 
 from raw import bad_requests, errors
-from raw.batch import CODECS, GZIP, Batch, values_batch
+from raw.batch import CODECS, GZIP, Batch, Record, now_ms, values_batch
 from raw.broker import is_kafka
-from raw.client import Client, fetch_partition, produce_fields
+from raw.client import Client, fetch_partition, produce_fields, unique
 from raw.connection import ConnectionClosed, request_header
 from raw.every_version import BENIGN
 from raw.schema import message
@@ -202,6 +204,69 @@ def test_librdkafka_compresses_with_every_codec(broker, client, codec):
     assert {b.codec for b in batches} == {CODECS[codec]}
     assert sum(len(b.raw) for b in batches) < 0.3 * 500 * 1024
     assert not [line for line in lines if "does not support compression" in line]
+
+
+# What librdkafka 1.9.2 switches on by the ranges of ApiVersions (rdkafka_feature.c), where a broker has no part left out
+# that it needs; MsgVer1 and ThrottleTime need requests that Kafka 4 no longer serves.
+OLD_FEATURES = {
+    "ApiVersion",
+    "BrokerBalancedConsumer",
+    "BrokerGroupCoordinator",
+    "IdempotentProducer",
+    "LZ4",
+    "MsgVer2",
+    "OffsetTime",
+    "Sasl",
+    "SaslHandshake",
+    "ZSTD",
+}
+
+
+def old_librdkafka(broker, *arguments, text=""):
+    """Runs kcat on librdkafka 1.9.2, and returns what it printed and what it said."""
+    if not pathlib.Path(os.environ.get("LIBRDKAFKA", ""), "librdkafka.so.1").is_file():
+        pytest.skip("librdkafka 1.9.2 is missing: e2e/setup/install librdkafka")
+    environment = {**os.environ, "LD_LIBRARY_PATH": os.environ["LIBRDKAFKA"]}
+    command = ["kcat", "-b", broker.bootstrap, "-X", "broker.address.family=v4", *arguments]
+    done = subprocess.run(command, env=environment, input=text, capture_output=True, text=True, timeout=60)
+    return done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_old_librdkafka_compresses_with_every_codec(broker, client, codec):
+    """P-02 with librdkafka 1.9.2 itself: nothing it needs is switched off, and 1,000 records arrive compressed."""
+    topic = client.new_topic("old").name
+    lines = [(f"{number:06} " * 147)[:1023] for number in range(1000)]
+    options = ["-P", "-t", topic, "-X", f"compression.codec={codec}", "-X", "enable.idempotence=true", "-d", "feature,msg"]
+    _, said = old_librdkafka(broker, *options, text="\n".join(lines))
+    enabled = {line.rsplit(" ", 1)[1] for line in said.splitlines() if ": Enabling feature " in line}
+    assert "librdkafka v1.9.2" in said
+    assert enabled >= OLD_FEATURES
+    assert "does not support compression" not in said
+    batches = client.read(topic)
+    assert [r.value.decode() for b in batches for r in b.records] == lines
+    assert {b.codec for b in batches} == {CODECS[codec]}
+    assert sum(len(b.raw) for b in batches) < 0.3 * 1000 * 1023
+
+
+def test_old_librdkafka_finds_offsets_by_time_and_reads_as_a_group(broker, client, coordinator):
+    """P-02: the two features that rest on ListOffsets and on the group requests, with the group's offsets kept."""
+    topic = client.new_topic("old").name
+    now = now_ms()
+    client.append(topic, Batch([Record(value=b"early", timestamp=now - 2_000), Record(value=b"late", timestamp=now)]))
+    read, _ = old_librdkafka(broker, "-q", "-C", "-t", topic, "-o", f"s@{now - 1_000}", "-e", "-f", "%o %s\n")
+    assert read == "1 late\n"
+    group = ["-q", "-e", "-X", "auto.offset.reset=earliest", "-f", "%s\n", "-G", unique("old"), topic]
+    assert old_librdkafka(broker, *group)[0] == "early\nlate\n"
+    assert old_librdkafka(broker, *group)[0] == ""
+
+
+def test_old_librdkafka_is_told_that_no_sasl_mechanism_is_enabled(broker):
+    """P-02: it asks with a handshake, gets an answer to that, and gives up for that reason."""
+    sasl = ["security.protocol=sasl_plaintext", "sasl.mechanism=PLAIN", "sasl.username=a", "sasl.password=b"]
+    options = [part for option in sasl for part in ("-X", option)]
+    _, said = old_librdkafka(broker, "-L", "-m", "3", "-d", "security", *options)
+    assert "Broker supported SASL mechanisms: \n" in said
 
 
 class _Lines:

@@ -11,6 +11,7 @@ made_from() { cat "$@" | sha256sum | cut -c1-12; }
 PYTHON_ENV=$TAFFRAIL_CACHE/python-$(made_from "$E2E/clients/python/requirements.txt")
 NODE_ENV=$TAFFRAIL_CACHE/node-$(made_from "$E2E/clients/node/package-lock.json")
 GO_BIN=$TAFFRAIL_CACHE/go-$(made_from "$E2E"/clients/go/go.sum "$E2E"/clients/go/*.go)
+LIBRDKAFKA=$TAFFRAIL_CACHE/librdkafka-$(made_from "$E2E"/clients/librdkafka/Cargo.*)
 JAVA_CLASSES=$TAFFRAIL_CACHE/java-$(made_from "$E2E"/clients/java/*/*.java "$E2E"/clients/java/*.pom "$E2E/peer/pom.xml")
 
 # The client matrix: every name that ../clients/run takes, with the part of the set-up that it needs.
@@ -23,6 +24,7 @@ confluent-kafka python
 kafka-python python
 aiokafka python
 kcat kcat
+librdkafka-1.9.2 librdkafka
 kafkajs node
 platformatic node
 franz-go go
@@ -41,6 +43,7 @@ part_dir() {
     node) echo "$NODE_ENV" ;;
     go) echo "$GO_BIN" ;;
     java) echo "$JAVA_CLASSES" ;;
+    librdkafka) echo "$LIBRDKAFKA" ;;
   esac
 }
 

@@ -50,6 +50,7 @@ matrix! {
     client_kafka_python_passes_every_step: "kafka-python",
     client_aiokafka_passes_every_step: "aiokafka",
     client_kcat_passes_every_step: "kcat",
+    old_librdkafka_passes_every_step: "librdkafka-1.9.2",
     client_kafkajs_passes_every_step: "kafkajs",
     client_platformatic_passes_every_step: "platformatic",
     client_franz_go_passes_every_step: "franz-go",

@@ -1,0 +1,1 @@
+//! Nothing of its own: building this crate builds librdkafka (see `Cargo.toml`).
