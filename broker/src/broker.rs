@@ -115,6 +115,19 @@ impl Broker {
         self.metadata.publish(image);
     }
 
+    /// Waits until partitions that could not be opened are due to be tried again; for ever while there are none.
+    pub(crate) async fn retry_due(&self) {
+        self.replicas.retry_due().await;
+    }
+
+    /// Tries again to open such partitions. Calls must not overlap, neither with each other nor with [`Broker::follow`].
+    pub(crate) async fn retry(&self) {
+        let image = self.metadata.image();
+        if self.replicas.retry(&image, &self.layers.load_full()).await {
+            self.groups.follow(&image, None, &self.replicas, self.id);
+        }
+    }
+
     fn reconfigure(&self, image: &MetadataImage) {
         let layers = image.broker_layers(Some(self.id), &self.static_config);
         match BrokerConfig::resolve(&layers) {

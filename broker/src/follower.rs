@@ -85,7 +85,16 @@ impl Follower<'_> {
     async fn follow_stream(&mut self, controllers: &ControllerHandle) -> Result<(), StreamEnd> {
         let opened = controllers.follow(self.image.offset() + 1, self.image.cluster_id()).await;
         let mut stream = opened.map_err(|error| CallError::Refused { error, active: None })?;
-        while let Some(update) = stream.next().await? {
+        loop {
+            // Here, because replicas are changed by one task only.
+            let update = tokio::select! {
+                update = stream.next() => update?,
+                () = self.broker.retry_due() => {
+                    self.broker.retry().await;
+                    continue;
+                }
+            };
+            let Some(update) = update else { return Ok(()) };
             match update {
                 Update::Snapshot(snapshot) => {
                     self.image = snapshot;
@@ -104,7 +113,6 @@ impl Follower<'_> {
                 }
             }
         }
-        Ok(())
     }
 
     /// Has the broker act on the image, which `events` made from the one before; not while it is history.

@@ -1,6 +1,7 @@
 //! What can go wrong, by what the caller can do about it.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use taffrail_core::ids::{Offset, TopicId, TopicPartition};
@@ -21,6 +22,13 @@ pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
     matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
+}
+
+/// Whether an error of the disk tells of its surroundings, not of what it holds: it passes by itself, or somebody mends it
+/// without touching the files. What failed so can be tried again.
+pub(crate) fn may_pass(error: &io::Error) -> bool {
+    let of_surroundings = matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
+    of_surroundings || is_full(error) || is_out_of_files(error)
 }
 
 /// Why batches were not appended. Nothing of them is in the log.
@@ -148,6 +156,20 @@ pub enum StorageError {
         found: TopicId,
         /// Whose data was asked for.
         asked: TopicId,
+    },
+    /// A folder has records that were durable, and nothing says any more whose they are.
+    #[error(
+        "{} has records of {partition}, but does not say of which topic: {cause}; restore the file, or move the folder away \
+         to begin anew without them",
+        dir.display()
+    )]
+    Unidentified {
+        /// Which partition's name it has.
+        partition: TopicPartition,
+        /// The folder.
+        dir: PathBuf,
+        /// What is wrong with its `partition.metadata`.
+        cause: String,
     },
     /// There is no such partition here.
     #[error("there is no partition {0} here")]

@@ -29,6 +29,7 @@ mod space;
 mod storage;
 #[cfg(test)]
 mod testing;
+mod vacancy;
 
 pub use error::{AppendError, LogError, ReadError, Reason, StorageError};
 pub use import::{ImportError, ImportMode, ImportedPartition, inspect};

@@ -21,9 +21,10 @@ use crate::handles::Handles;
 use crate::identity;
 use crate::lock;
 use crate::log::{Found, Log, Trust};
-use crate::names::{FileKind, Folder, deleted_folder, parse_folder, parse_segment_file, stray_folder};
+use crate::names::{Folder, deleted_folder, parse_folder, stray_folder};
 use crate::offset_file::OffsetFile;
 use crate::options::{LogOptions, StorageOptions};
+use crate::vacancy::{self, Vacancy};
 
 /// Jobs of opening that may wait for a thread at once.
 const OPENING_JOBS_MAX: usize = 64;
@@ -179,25 +180,45 @@ impl Storage {
         topic_id: TopicId,
         options: LogOptions,
     ) -> Result<Arc<Log>, StorageError> {
-        if let Some(log) = self.log(partition) {
+        let known = || self.log(partition).filter(|log| !log.may_open_later());
+        if let Some(log) = known() {
             return Self::check_topic(log, topic_id, options);
         }
         self.check_open()?;
         let _folders = self.folders.lock();
-        if let Some(log) = self.log(partition) {
+        if let Some(log) = known() {
             return Self::check_topic(log, topic_id, options);
         }
         let dir: Arc<Path> = self.env.dir.join(partition.to_string()).into();
+        match vacancy::make_room(&self.env, partition, &dir, topic_id)? {
+            Vacancy::Own => self.open_folder(partition, &dir, options),
+            Vacancy::Free => self.make_folder(partition, dir, topic_id, options),
+        }
+    }
+
+    /// Makes the folder of a new partition, and opens its log.
+    fn make_folder(
+        &self,
+        partition: &TopicPartition,
+        dir: Arc<Path>,
+        topic_id: TopicId,
+        options: LogOptions,
+    ) -> Result<Arc<Log>, StorageError> {
+        let disk = &*self.env.disk;
         let failed = || StorageError::io(format!("making {}", dir.display()));
-        self.clear_way(partition, &dir)?;
-        self.env.disk.create_dir(&dir).map_err(failed())?;
-        identity::write_topic_id(&*self.env.disk, &dir, topic_id).map_err(failed())?;
-        // What an older life of the name has left in the checkpoints does not concern this one.
-        self.forget(partition).map_err(failed())?;
+        disk.create_dir(&dir).map_err(failed())?;
+        // What an older life of the name has left in the checkpoints does not concern this one. The folder gets its
+        // identity after that: from then on, it is opened with what the checkpoints say.
+        let made = self.forget(partition).and_then(|()| identity::write_topic_id(disk, &dir, topic_id));
+        if let Err(error) = made {
+            // Nothing of it is needed for the next attempt, and a full disk has better use for it.
+            let _ = disk.remove_dir_all(&dir);
+            return Err(failed()(error));
+        }
         let found = Found {
             partition: partition.clone(),
             topic_id,
-            dir: Arc::clone(&dir),
+            dir,
             options: options.clone(),
             trust: Trust::From(0),
             log_start_offset: 0,
@@ -213,22 +234,23 @@ impl Storage {
         Ok(log)
     }
 
-    /// Makes room for a new partition's folder. One that could not be opened is kept under another name, unless it has no
-    /// records, as after a crash during its making.
-    fn clear_way(&self, partition: &TopicPartition, dir: &Path) -> Result<(), StorageError> {
-        let disk = &*self.env.disk;
-        let Ok(entries) = disk.list(dir) else { return Ok(()) };
-        let has_records = entries.iter().any(|entry| {
-            matches!(parse_segment_file(&entry.name), Some((_, FileKind::Log, _)))
-                && disk.stat(&dir.join(&entry.name)).map_or(true, |stat| stat.len > 0)
-        });
-        let failed = || StorageError::io(format!("clearing {}", dir.display()));
-        if !has_records {
-            return disk.remove_dir_all(dir).map_err(failed());
+    /// Opens the folder of a partition that could not be opened before. Damage gives a log that is offline, as at the
+    /// start; what may pass is an error.
+    fn open_folder(
+        &self,
+        partition: &TopicPartition,
+        dir: &Path,
+        options: LogOptions,
+    ) -> Result<Arc<Log>, StorageError> {
+        let marks = clean_stop::Marks::new();
+        let log = open_partition(&self.env, partition.clone(), dir, &marks, &self.high_watermarks, time::unix_ms())
+            .ok_or_else(|| StorageError::Unknown(partition.clone()))?;
+        if let Some(reason) = log.offline().filter(|_| log.may_open_later()) {
+            return Err(StorageError::Offline { partition: partition.clone(), reason: Arc::clone(reason) });
         }
-        let target = self.env.dir.join(stray_folder(partition, taffrail_runtime::random::uuid()));
-        tracing::warn!(%partition, folder = %target.display(), "a folder that could not be opened is set aside");
-        disk.rename(dir, &target).and_then(|()| disk.sync_dir(&self.env.dir)).map_err(failed())
+        log.set_options(options);
+        self.logs.write().insert(partition.clone(), Arc::clone(&log));
+        Ok(log)
     }
 
     /// Opens the folder of a partition that was adopted.
@@ -269,9 +291,10 @@ impl Storage {
     fn forget(&self, partition: &TopicPartition) -> io::Result<()> {
         let (disk, reserve) = (&*self.env.disk, &self.env.reserve);
         for file in [&self.env.recovery_points, &self.env.log_starts, &self.high_watermarks, &self.cleaned_to] {
-            if file.remove(partition) {
-                file.write(disk, reserve)?;
-            }
+            let Some(offset) = file.get(partition) else { continue };
+            file.remove(partition);
+            // What could not be written down is not forgotten, so that the next attempt writes it.
+            file.write(disk, reserve).inspect_err(|_| _ = file.set(partition, offset))?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! a leader that clients are shown has its log open.
 
 mod partition;
+mod retry;
 mod topic;
 pub(crate) mod waiters;
 
@@ -23,6 +24,7 @@ use taffrail_storage::{Log, LogOptions, Storage, StorageError};
 
 use crate::metrics::{Metrics, TopicMetrics};
 pub(crate) use partition::{Offsets, Partition, Refused, read_refusal};
+use retry::Retry;
 pub(crate) use topic::{Topic, TopicSettings};
 
 /// Partitions that are opened at the same time when many come at once.
@@ -35,6 +37,7 @@ pub(crate) struct ReplicaManager {
     topic_metrics: TopicMetrics,
     gauges: Gauges,
     hosted: ArcSwap<Hosted>,
+    retry: Retry,
 }
 
 struct Gauges {
@@ -68,7 +71,7 @@ enum Replica {
     Elsewhere,
     /// It is served.
     Served(Arc<Partition>),
-    /// Its log could not be opened.
+    /// Its log could not be opened; that is tried again.
     Failed,
 }
 
@@ -106,6 +109,14 @@ impl Hosted {
         self.by_id.values().flat_map(|topic| &topic.partitions).filter_map(|replica| match replica {
             Replica::Served(partition) => Some(partition),
             _ => None,
+        })
+    }
+
+    /// All partitions whose logs could not be opened.
+    fn failed(&self) -> impl Iterator<Item = (&Topic, PartitionIndex)> {
+        self.by_id.values().flat_map(|hosted| {
+            let numbered = (0..).zip(&hosted.partitions);
+            numbered.filter(|(_, replica)| matches!(replica, Replica::Failed)).map(|(index, _)| (&*hosted.topic, index))
         })
     }
 
@@ -150,7 +161,8 @@ impl ReplicaManager {
             under_min: metrics.under_min_isr.clone(),
             at_min: metrics.at_min_isr.clone(),
         };
-        Self { own_id, storage, topic_metrics: metrics.topics.clone(), gauges, hosted: ArcSwap::default() }
+        let topic_metrics = metrics.topics.clone();
+        Self { own_id, storage, topic_metrics, gauges, hosted: ArcSwap::default(), retry: Retry::default() }
     }
 
     /// The replicas at this moment. Take it once for an answer.
@@ -203,13 +215,43 @@ impl ReplicaManager {
         self.count();
     }
 
+    /// Waits until logs that could not be opened are due to be tried again; for ever while there are none.
+    pub(crate) async fn retry_due(&self) {
+        self.retry.due().await;
+    }
+
+    /// Tries again to open logs that could not be opened, for instance because the disk was full. `image` is the one that
+    /// was followed last. Tells whether any is open now. The calls of this and of `follow` must not overlap.
+    pub(crate) async fn retry(&self, image: &MetadataImage, layers: &BrokerLayers) -> bool {
+        self.retry.begin();
+        let mut hosted = Hosted::clone(&self.hosted.load());
+        let before = hosted.failed().count();
+        let topics: BTreeSet<TopicId> = hosted.failed().map(|(topic, _)| topic.id).collect();
+        for topic in topics.into_iter().filter_map(|id| image.topic_by_id(id)) {
+            self.follow_topic(image, topic, layers, &mut hosted).await;
+        }
+        let after = hosted.failed().count();
+        self.hosted.store(Arc::new(hosted));
+        self.count();
+        if after < before {
+            tracing::info!(opened = before - after, left = after, "partitions that could not be opened are served now");
+        }
+        after < before
+    }
+
     /// A topic is gone: so are its partitions, whoever waits for them, and its numbers.
     async fn let_go(&self, gone: &HostedTopic) {
         self.topic_metrics.forget(&gone.topic.name);
-        for replica in &gone.partitions {
-            let Replica::Served(partition) = replica else { continue };
-            partition.end();
-            let name = partition.topic_partition();
+        for (index, replica) in (0..).zip(&gone.partitions) {
+            match replica {
+                Replica::Elsewhere => continue,
+                Replica::Served(partition) => partition.end(),
+                Replica::Failed => {}
+            }
+            let name = TopicPartition::new(Arc::clone(&gone.topic.name), index);
+            if self.storage.log(&name).is_none_or(|log| log.topic_id() != gone.topic.id) {
+                continue;
+            }
             let (storage, deleted) = (Arc::clone(&self.storage), name.clone());
             match self.storage.pool().run(move || storage.delete(&deleted)).await {
                 Ok(Ok(())) => {}
@@ -250,7 +292,8 @@ impl ReplicaManager {
             .collect();
         let open = |(index, state): (usize, Arc<PartitionState>)| {
             let topic = Arc::clone(&entry.topic);
-            async move { (index, self.open(topic, index as PartitionIndex, &state).await) }
+            let failed_before = matches!(entry.partitions[index], Replica::Failed);
+            async move { (index, self.open(topic, index as PartitionIndex, &state, failed_before).await) }
         };
         let opened: Vec<(usize, Replica)> =
             futures::stream::iter(missing).map(open).buffer_unordered(OPENING_MAX).collect().await;
@@ -265,8 +308,14 @@ impl ReplicaManager {
         hosted.insert(entry);
     }
 
-    /// Opens a partition's log, or makes a new one.
-    async fn open(&self, topic: Arc<Topic>, index: PartitionIndex, state: &Arc<PartitionState>) -> Replica {
+    /// Opens a partition's log, or makes a new one. A failure is told once, not again when it `failed_before`.
+    async fn open(
+        &self,
+        topic: Arc<Topic>,
+        index: PartitionIndex,
+        state: &Arc<PartitionState>,
+        failed_before: bool,
+    ) -> Replica {
         let name = TopicPartition::new(Arc::clone(&topic.name), index);
         let options = topic.settings.load().log_options();
         let (storage, topic_id) = (Arc::clone(&self.storage), topic.id);
@@ -279,7 +328,14 @@ impl ReplicaManager {
             }
             Err(error) => {
                 let name = &topic.name;
-                tracing::error!(topic = %name, partition = index, %error, "a partition's log cannot be opened");
+                if failed_before {
+                    tracing::debug!(topic = %name, partition = index, %error, "a partition's log still cannot be opened");
+                } else {
+                    tracing::error!(
+                        topic = %name, partition = index, %error,
+                        "a partition's log cannot be opened; it is tried again"
+                    );
+                }
                 Replica::Failed
             }
         }
@@ -288,7 +344,13 @@ impl ReplicaManager {
     /// The logs of partitions that no metadata know.
     fn unknown_logs(&self) -> Vec<Arc<Log>> {
         let hosted = self.hosted();
-        let known: HashSet<*const Log> = hosted.partitions().map(|partition| Arc::as_ptr(partition.log())).collect();
+        let mut known: HashSet<*const Log> =
+            hosted.partitions().map(|partition| Arc::as_ptr(partition.log())).collect();
+        // What cannot be opened for now has its log there all the same.
+        known.extend(hosted.failed().filter_map(|(topic, index)| {
+            let log = self.storage.log(&TopicPartition::new(Arc::clone(&topic.name), index))?;
+            (log.topic_id() == topic.id).then(|| Arc::as_ptr(&log))
+        }));
         self.storage.logs().into_iter().filter(|log| !known.contains(&Arc::as_ptr(log))).collect()
     }
 
@@ -330,10 +392,8 @@ impl ReplicaManager {
                 _ => {}
             }
         }
-        let failed = |topic: &Arc<HostedTopic>| {
-            topic.partitions.iter().filter(|replica| matches!(replica, Replica::Failed)).count() as i64
-        };
-        let offline: i64 = hosted.by_id.values().map(failed).sum();
+        let offline = hosted.failed().count() as i64;
+        self.retry.arm(offline > 0);
         self.gauges.leaders.set(leaders);
         self.gauges.partitions.set(partitions + offline);
         self.gauges.offline.set(offline);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use arc_swap::ArcSwap;
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::PartitionState;
-use taffrail_core::ids::{BrokerId, LeaderEpoch, Offset, PartitionIndex, TopicPartition};
+use taffrail_core::ids::{BrokerId, LeaderEpoch, Offset, PartitionIndex};
 use taffrail_core::record::Batch;
 use taffrail_storage::{AppendError, Appended, Log, ReadError};
 
@@ -59,11 +59,6 @@ impl Partition {
             is_gone: AtomicBool::new(false),
             waiters: Waiters::default(),
         }
-    }
-
-    /// Its name.
-    pub(crate) fn topic_partition(&self) -> TopicPartition {
-        TopicPartition::new(Arc::clone(&self.topic.name), self.index)
     }
 
     /// Its log.

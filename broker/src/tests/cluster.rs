@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -73,7 +74,7 @@ pub(super) struct Cluster {
     controller: Arc<LocalController>,
     address: String,
     shutdown: Shutdown,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Drop for Cluster {
@@ -107,7 +108,7 @@ impl Cluster {
         let shards = Arc::new(Shards::start(2, "broker-test").unwrap());
         let serving = Arc::clone(&broker).serve("PLAINTEXT".into(), socket, shards, shutdown.clone());
         drop(taffrail_runtime::task::spawn(serving));
-        let cluster = Self { broker, controller, address: address.to_string(), shutdown, _dir: dir };
+        let cluster = Self { broker, controller, address: address.to_string(), shutdown, dir };
         cluster.found(address.port()).await;
         cluster
     }
@@ -132,6 +133,17 @@ impl Cluster {
         let Reply::BrokerRegistered { epoch } = registered.reply else { panic!("{registered:?}") };
         let identity = BrokerIdentity { id: BrokerId(1), epoch };
         self.controller.carry_out(Command::UnfenceBroker(identity)).await.unwrap();
+    }
+
+    /// The data directory.
+    pub(super) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Does what is done after a while for partitions that could not be opened.
+    pub(super) async fn retry(&self) {
+        time::timeout(SOON, self.broker.retry_due()).await.unwrap();
+        self.broker.retry().await;
     }
 
     /// What `/metrics` prints.

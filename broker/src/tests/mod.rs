@@ -6,3 +6,4 @@ mod consume;
 mod groups;
 mod membership;
 mod produce;
+mod retry;

@@ -218,7 +218,7 @@ impl Log {
         let mut writer = self.writer.lock();
         let cut = self.cut_end(&mut writer, offset, now_ms);
         drop(writer);
-        let end_offset = cut.map_err(|damage| LogError::Offline(self.take_offline(damage.0)))?;
+        let end_offset = cut.map_err(|damage| LogError::Offline(self.take_offline(damage.to_string())))?;
         if end_offset < self.log_start_offset() {
             // The log began within the batch that had to go.
             let log_start_offset = self.log_start_offset();
@@ -275,7 +275,7 @@ impl Log {
     }
 
     fn cut_end(&self, writer: &mut Writer, offset: Offset, now_ms: i64) -> Result<Offset, Damage> {
-        let fail = |error: io::Error| Damage(format!("{}: cutting the end failed: {error}", self.dir.display()));
+        let fail = |error: io::Error| Damage::Files(format!("{}: cutting the end failed: {error}", self.dir.display()));
         match self.write_indexes(writer) {
             // Entries that find no room are left out; lookups walk a little further then.
             Err(error) if !is_full(&error) => return Err(fail(error)),
@@ -289,7 +289,7 @@ impl Log {
         }
         let active = Arc::clone(&segments[kept - 1]);
         let size = active.size();
-        let batch = active.locate(&self.env, offset, size, None).map_err(|error| Damage(error.to_string()))?;
+        let batch = active.locate(&self.env, offset, size, None).map_err(|error| Damage::Files(error.to_string()))?;
         let (position, end_offset) = match &batch {
             Some(batch) => (batch.position as u32, batch.header.base_offset.min(offset)),
             None => (size, offset),
@@ -360,7 +360,7 @@ impl Log {
         end_offset: Offset,
         now_ms: i64,
     ) -> Result<(), Damage> {
-        let fail = |error: io::Error| Damage(format!("{}: {error}", self.dir.display()));
+        let fail = |error: io::Error| Damage::Files(format!("{}: {error}", self.dir.display()));
         let mut snapshots = Vec::new();
         for entry in self.env.disk.list(&self.dir).map_err(fail)? {
             match parse_segment_file(&entry.name) {

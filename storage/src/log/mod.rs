@@ -65,6 +65,8 @@ pub struct Log {
     is_noted: AtomicBool,
     /// Whether the end was found before the high watermark that had been written down.
     is_short: bool,
+    /// Whether the log is offline only because the disk refused, when it was opened, for a reason that passes.
+    may_open_later: bool,
 }
 
 /// What only the appender needs.
@@ -168,6 +170,11 @@ impl Log {
     /// Why the partition does not serve, if so.
     pub fn offline(&self) -> Option<&Reason> {
         self.offline.get()
+    }
+
+    /// Whether the log is offline only because the disk refused for a reason that passes: opening it anew may help.
+    pub(crate) fn may_open_later(&self) -> bool {
+        self.may_open_later
     }
 
     /// Whether the partition was deleted.

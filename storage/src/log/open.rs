@@ -79,6 +79,8 @@ struct Loaded {
     producers: ProducerStates,
     epochs: EpochHistory,
     epochs_changed: bool,
+    /// Whether nothing was loaded because the disk refused for now.
+    is_refused: bool,
 }
 
 impl Log {
@@ -87,9 +89,10 @@ impl Log {
         match load(env, &found, now_ms) {
             Ok(loaded) => Self::assemble(env, found, loaded, now_ms),
             Err(damage) => {
-                let nothing = Loaded::nothing(&found);
+                let mut nothing = Loaded::nothing(&found);
+                nothing.is_refused = matches!(damage, Damage::Refused(_));
                 let log = Self::assemble(env, found, nothing, now_ms);
-                log.take_offline(damage.0);
+                log.take_offline(damage.to_string());
                 log
             }
         }
@@ -131,6 +134,7 @@ impl Log {
             is_configured: AtomicBool::new(false),
             is_noted: AtomicBool::new(false),
             is_short: found.high_watermark > loaded.end_offset,
+            may_open_later: loaded.is_refused,
         })
     }
 }
@@ -150,15 +154,21 @@ impl Loaded {
             producers: ProducerStates::new(),
             epochs: EpochHistory::default(),
             epochs_changed: false,
+            is_refused: false,
         }
     }
 }
 
 fn load(env: &Arc<Env>, found: &Found, now_ms: i64) -> Result<Loaded, Damage> {
-    let fail = |error: io::Error| Damage(format!("{}: {error}", found.dir.display()));
+    let fail = |error: io::Error| Damage::io(&found.dir, &error);
     let listing = tidy(env, &found.dir).map_err(fail)?;
     let segments = stat_segments(env, &found.dir, &listing).map_err(fail)?;
     if segments.is_empty() {
+        let (Trust::Clean { end_offset: durable_to, .. } | Trust::From(durable_to)) = found.trust;
+        if durable_to > found.log_start_offset {
+            let reason = format!("no segment is left, where the log reached offset {durable_to}");
+            return Err(Damage::Files(format!("{}: {reason}", found.dir.display())));
+        }
         let segment = Segment::create(env, Arc::clone(&found.dir), found.log_start_offset, now_ms).map_err(fail)?;
         // Nothing needs to be looked at in a log that was just made, even if the mark remembers another one.
         return load_from(env, found, vec![segment], &listing, Trust::From(0), now_ms);
@@ -175,7 +185,7 @@ fn load_from(
     trust: Trust,
     now_ms: i64,
 ) -> Result<Loaded, Damage> {
-    let fail = |error: io::Error| Damage(format!("{}: {error}", found.dir.display()));
+    let fail = |error: io::Error| Damage::io(&found.dir, &error);
     let first_base = segments.first().map_or(0, |segment| segment.base_offset);
     let is_as_marked =
         |active: &Arc<Segment>, base: Offset, size: u32| active.base_offset == base && active.size() == size;
@@ -276,6 +286,7 @@ fn load_clean(env: &Arc<Env>, segments: Vec<Arc<Segment>>, end_offset: Offset) -
         producers: ProducerStates::new(),
         epochs: EpochHistory::default(),
         epochs_changed: false,
+        is_refused: false,
         segments,
     })
 }
@@ -311,6 +322,7 @@ fn load_dirty(
         producers: ProducerStates::new(),
         epochs,
         epochs_changed,
+        is_refused: false,
         segments: recovered.segments,
     })
 }
@@ -393,7 +405,7 @@ fn load_producers(
         }
         // Those past the end, before the start, damaged, or of an earlier stop.
         let removed = disk::remove_if_exists(&*env.disk, &path);
-        removed.map_err(|error| Damage(format!("{}: {error}", path.display())))?;
+        removed.map_err(|error| Damage::io(&path, &error))?;
     }
     if from < loaded.end_offset || !is_clean {
         let aborted = recover::replay_producers(env, &loaded.segments, from, &mut loaded.producers)?;

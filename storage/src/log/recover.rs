@@ -4,6 +4,7 @@
 //! nothing valid follows it, in this segment or in a later one; it is cut off, with a line in the log that says so.
 //! Anything else is damage: it is reported, and nothing is cut.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use taffrail_core::record::BatchRef;
 use super::producers;
 use crate::disk;
 use crate::env::Env;
-use crate::error::is_full;
+use crate::error::{is_full, may_pass};
 use crate::index::{self, AbortedTransaction, Entry, Growing, OffsetEntry, TimeEntry, relative};
 use crate::names::{FileKind, segment_path};
 use crate::scan::{Located, Scan, ScanError, WINDOW_LARGE_BYTES, WINDOW_SMALL_BYTES, find_valid_batch};
@@ -23,10 +24,33 @@ use crate::segment::{Segment, TimestampOffset};
 /// Largest control batch that is read; Kafka writes 78 bytes.
 const CONTROL_BATCH_BYTES_MAX: usize = 64 << 10;
 
-/// Why a log cannot be recovered: a text that names file, offset and cause.
+/// Why a log cannot be opened: a text that names file, offset and cause.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Damage(pub(crate) String);
+pub(crate) enum Damage {
+    /// The files are not what they should be.
+    #[error("{0}")]
+    Files(String),
+    /// The disk refuses for now, which says nothing about the files.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Damage {
+    /// What the disk said about a path.
+    pub(super) fn io(path: &Path, error: &io::Error) -> Self {
+        let text = format!("{}: {error}", path.display());
+        if may_pass(error) { Self::Refused(text) } else { Self::Files(text) }
+    }
+
+    /// What a walk over the batches of a segment met.
+    fn scan(segment: &Segment, error: &ScanError) -> Self {
+        let path = segment.path(FileKind::Log);
+        match error {
+            ScanError::Io(error) => Self::io(&path, error),
+            ScanError::Invalid { .. } => Self::Files(format!("{}: {error}", path.display())),
+        }
+    }
+}
 
 /// Builds both indexes of a segment, batch by batch, by the same rule as appending does.
 pub(crate) struct IndexBuilder {
@@ -90,13 +114,13 @@ impl IndexBuilder {
     }
 
     /// Writes both files as far as they are not written, and cuts what lies behind.
-    fn write(&mut self, env: &Env, segment: &Arc<Segment>) -> std::io::Result<()> {
+    fn write(&mut self, env: &Env, segment: &Arc<Segment>) -> io::Result<()> {
         write_growing(env, &segment.path(FileKind::Index), &mut self.offsets, false)?;
         write_growing(env, &segment.path(FileKind::TimeIndex), &mut self.times, false)
     }
 
     /// Writes both files under names with an ending.
-    pub(crate) fn write_with_ending(mut self, env: &Env, dir: &Path, ending: &str) -> std::io::Result<()> {
+    pub(crate) fn write_with_ending(mut self, env: &Env, dir: &Path, ending: &str) -> io::Result<()> {
         let path = |kind| segment_path(dir, self.base_offset, kind, ending);
         write_growing(env, &path(FileKind::Index), &mut self.offsets, true)?;
         write_growing(env, &path(FileKind::TimeIndex), &mut self.times, true)
@@ -105,14 +129,9 @@ impl IndexBuilder {
 
 /// Writes what is not in an index file yet, and cuts what lies behind. It need not be durable where the next start after a
 /// crash would build it anew.
-fn write_growing<E: Entry>(
-    env: &Env,
-    path: &Path,
-    growing: &mut Growing<E>,
-    must_be_durable: bool,
-) -> std::io::Result<()> {
+fn write_growing<E: Entry>(env: &Env, path: &Path, growing: &mut Growing<E>, must_be_durable: bool) -> io::Result<()> {
     let file = match env.disk.open(path, disk::OpenMode::Write) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => env.disk.open(path, disk::OpenMode::CreateNew)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => env.disk.open(path, disk::OpenMode::CreateNew)?,
         other => other?,
     };
     let kept_bytes = u64::from(growing.written()) * E::BYTES as u64;
@@ -135,7 +154,7 @@ struct Kept {
 
 impl Kept {
     /// What the indexes of a segment say about offsets before `offset`, if it makes sense.
-    fn read(env: &Env, segment: &Arc<Segment>, offset: Offset) -> std::io::Result<Self> {
+    fn read(env: &Env, segment: &Arc<Segment>, offset: Offset) -> io::Result<Self> {
         let target = relative(offset, segment.base_offset).unwrap_or(0);
         let size = segment.size();
         let offsets = read_kept::<OffsetEntry>(env, segment, FileKind::Index, |entry| {
@@ -156,9 +175,9 @@ fn read_kept<E: Entry>(
     segment: &Arc<Segment>,
     kind: FileKind,
     is_kept: impl Fn(&E) -> bool,
-) -> std::io::Result<Option<Growing<E>>> {
+) -> io::Result<Option<Growing<E>>> {
     let file = match segment.open(env, kind) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
     let count = index::count::<E>(&*file)?;
@@ -199,7 +218,7 @@ pub(super) fn recover(
         if done.is_cut || walk.has_lost_its_end(end_offset)? {
             // Nothing valid is in the later segments, or this would be damage.
             for segment in later {
-                segment.rename_all(env, crate::names::DELETED).map_err(|error| failed(&segment, &error))?;
+                segment.rename_all(env, crate::names::DELETED).map_err(|error| refused(&segment, &error))?;
             }
             segments.truncate(at + 1);
         }
@@ -208,17 +227,21 @@ pub(super) fn recover(
     }
     if end_offset < recovery_point {
         let last = segments.last().map(|segment| segment.path(FileKind::Log).display().to_string());
-        return Err(Damage(format!(
+        return Err(Damage::Files(format!(
             "{}: the log ends at offset {end_offset}, before the recovery point {recovery_point}",
             last.unwrap_or_default()
         )));
     }
-    let Some(active) = active else { return Err(Damage("a log without segments".to_owned())) };
+    let Some(active) = active else { return Err(Damage::Files("a log without segments".to_owned())) };
     Ok(Recovered { end_offset, active, epochs, segments })
 }
 
-fn failed(segment: &Segment, error: &dyn std::fmt::Display) -> Damage {
-    Damage(format!("{}: {error}", segment.path(FileKind::Log).display()))
+fn malformed(segment: &Segment, cause: &str) -> Damage {
+    Damage::Files(format!("{}: {cause}", segment.path(FileKind::Log).display()))
+}
+
+fn refused(segment: &Segment, error: &io::Error) -> Damage {
+    Damage::io(&segment.path(FileKind::Log), error)
 }
 
 /// The walk over one segment.
@@ -238,7 +261,7 @@ struct Walked {
 
 impl Walk<'_> {
     fn run(&self, mut end_offset: Offset, epochs: &mut Vec<(LeaderEpoch, Offset)>) -> Result<Walked, Damage> {
-        let fail = |error: std::io::Error| failed(self.segment, &error);
+        let fail = |error: io::Error| refused(self.segment, &error);
         let segment = self.segment;
         let size = u64::from(segment.size());
         let file = segment.open(self.env, FileKind::Log).map_err(fail)?;
@@ -286,7 +309,7 @@ impl Walk<'_> {
     }
 
     /// The part of the indexes that speaks of offsets before the recovery point, if the batches agree with its end.
-    fn kept_indexes(&self, file: &dyn disk::DiskFile) -> std::io::Result<Kept> {
+    fn kept_indexes(&self, file: &dyn disk::DiskFile) -> io::Result<Kept> {
         let segment = self.segment;
         if segment.base_offset >= self.recovery_point {
             return Ok(Kept::default());
@@ -333,7 +356,7 @@ impl Walk<'_> {
         let path = self.segment.path(FileKind::Log);
         let (first, last) = (batch.header.base_offset, batch.header.last_offset());
         let next = self.later.first().map_or(String::new(), |next| format!(", or goes beyond {}", next.base_offset));
-        Err(Damage(format!(
+        Err(Damage::Files(format!(
             "{}: a valid batch with offsets {first} to {last} at position {} does not follow offset {end_offset}{next}",
             path.display(),
             batch.position
@@ -351,7 +374,7 @@ impl Walk<'_> {
         }
         let path = self.segment.path(FileKind::Log);
         let cause = format!("offsets {end_offset} to {} are missing", next.base_offset - 1);
-        let damage = |why: String| Damage(format!("{}: {cause}; {why}", path.display()));
+        let damage = |why: String| Damage::Files(format!("{}: {cause}; {why}", path.display()));
         self.check_nothing_follows(end_offset, &damage)?;
         tracing::warn!(
             file = %path.display(), offset = end_offset, position = self.segment.size(), %cause,
@@ -384,7 +407,10 @@ impl Walk<'_> {
         let path = self.segment.path(FileKind::Log);
         let size = u64::from(self.segment.size());
         let damage = |why: String| {
-            Damage(format!("{}: damaged at position {position}, offset {end_offset}: {cause}; {why}", path.display()))
+            Damage::Files(format!(
+                "{}: damaged at position {position}, offset {end_offset}: {cause}; {why}",
+                path.display()
+            ))
         };
         if end_offset < self.recovery_point {
             return Err(damage(format!("this is before the recovery point {}", self.recovery_point)));
@@ -413,20 +439,20 @@ impl Walk<'_> {
 /// Builds the indexes of a closed segment anew from its headers.
 pub(super) fn rebuild_indexes(env: &Env, segment: &Arc<Segment>, interval_bytes: u32) -> Result<(), Damage> {
     let mut builder = IndexBuilder::new(segment.base_offset, interval_bytes, Kept::default());
-    let file = segment.open(env, FileKind::Log).map_err(|error| failed(segment, &error))?;
+    let file = segment.open(env, FileKind::Log).map_err(|error| refused(segment, &error))?;
     let mut scan = Scan::new(&*file, 0, u64::from(segment.size()), WINDOW_LARGE_BYTES);
-    while let Some(batch) = scan.next().map_err(|error| failed(segment, &error))? {
+    while let Some(batch) = scan.next().map_err(|error| Damage::scan(segment, &error))? {
         builder.add(&batch);
     }
     builder.push_largest();
     segment.set_largest(builder.largest);
-    builder.write(env, segment).map_err(|error| failed(segment, &error))
+    builder.write(env, segment).map_err(|error| refused(segment, &error))
 }
 
 /// The growing end of an index whose file is whole.
-pub(super) fn open_growing<E: Entry>(env: &Env, segment: &Arc<Segment>, kind: FileKind) -> std::io::Result<Growing<E>> {
+pub(super) fn open_growing<E: Entry>(env: &Env, segment: &Arc<Segment>, kind: FileKind) -> io::Result<Growing<E>> {
     let len = match env.disk.stat(&segment.path(kind)) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
         other => other?.len,
     };
     let count = u32::try_from(len / E::BYTES as u64).unwrap_or(u32::MAX);
@@ -439,9 +465,9 @@ pub(super) fn open_growing<E: Entry>(env: &Env, segment: &Arc<Segment>, kind: Fi
 /// Walks over the headers of all batches.
 pub(super) fn each_batch(env: &Env, segments: &[Arc<Segment>], mut visit: impl FnMut(&Located)) -> Result<(), Damage> {
     for segment in segments {
-        let file = segment.open(env, FileKind::Log).map_err(|error| failed(segment, &error))?;
+        let file = segment.open(env, FileKind::Log).map_err(|error| refused(segment, &error))?;
         let mut scan = Scan::new(&*file, 0, u64::from(segment.size()), WINDOW_LARGE_BYTES);
-        while let Some(batch) = scan.next().map_err(|error| failed(segment, &error))? {
+        while let Some(batch) = scan.next().map_err(|error| Damage::scan(segment, &error))? {
             visit(&batch);
         }
     }
@@ -459,20 +485,23 @@ pub(super) fn replay_producers(
     let mut aborted = Vec::new();
     let first = segments.partition_point(|segment| segment.base_offset <= from).saturating_sub(1);
     for segment in segments.get(first..).unwrap_or_default() {
-        let fail = |error: &dyn std::fmt::Display| failed(segment, error);
+        let fail = |error: ScanError| Damage::scan(segment, &error);
         let size = segment.size();
-        let start = match segment.locate(env, from, size, None).map_err(|error| fail(&error))? {
+        let start = match segment.locate(env, from, size, None).map_err(fail)? {
             Some(batch) => batch.position,
             None => continue,
         };
-        let file = segment.open(env, FileKind::Log).map_err(|error| fail(&error))?;
+        let file = segment.open(env, FileKind::Log).map_err(|error| refused(segment, &error))?;
         let mut scan = Scan::new(&*file, start, u64::from(size), WINDOW_LARGE_BYTES);
-        while let Some(batch) = scan.next().map_err(|error| fail(&error))? {
+        while let Some(batch) = scan.next().map_err(fail)? {
             if batch.header.last_offset() < from || !batch.header.has_producer_id() {
                 continue;
             }
-            let marker =
-                if batch.header.is_control() { read_marker(&*file, &batch).map_err(|e| fail(&e))? } else { None };
+            let marker = if batch.header.is_control() {
+                read_marker(&*file, &batch).map_err(|cause| malformed(segment, &cause))?
+            } else {
+                None
+            };
             if let Some(entry) = producers::apply(states, &batch.header, marker.as_ref()) {
                 aborted.push((segment.base_offset, entry));
             }
@@ -490,10 +519,10 @@ pub(super) fn restore_aborted(
 ) -> Result<(), Damage> {
     let first = segments.partition_point(|segment| segment.base_offset <= recovery_point).saturating_sub(1);
     for segment in segments.get(first..).unwrap_or_default() {
-        let fail = |error: std::io::Error| failed(segment, &error);
+        let fail = |error: io::Error| refused(segment, &error);
         let path = segment.path(FileKind::TxnIndex);
         let before = match env.disk.open(&path, disk::OpenMode::Read) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             other => Some(other.map_err(fail)?.len().map_err(fail)?),
         };
         let of_segment = |entry: &&(Offset, AbortedTransaction)| entry.0 == segment.base_offset;
