@@ -53,18 +53,32 @@ pub(crate) fn partition() -> TopicPartition {
     TopicPartition::new("t", 0)
 }
 
-/// Opens the storage on a disk.
-pub(crate) fn open(disk: &FaultDisk) -> Arc<Storage> {
+/// How the tests open a storage.
+pub(crate) fn options() -> StorageOptions {
     let mut options = StorageOptions::new(PathBuf::from(DIR));
     options.recovery_threads = 1;
     options.flush_threads = 1;
+    options
+}
+
+/// Opens the storage on a disk.
+pub(crate) fn open(disk: &FaultDisk) -> Arc<Storage> {
+    open_with(disk, options())
+}
+
+fn open_with(disk: &FaultDisk, options: StorageOptions) -> Arc<Storage> {
     run(Storage::open(options, Arc::new(disk.clone()) as Arc<dyn Disk>)).unwrap()
 }
 
 /// Opens the storage and the log of most tests.
 pub(crate) fn open_log(disk: &FaultDisk, options: LogOptions) -> (Arc<Storage>, Arc<Log>) {
-    let storage = open(disk);
-    let log = storage.create(&partition(), TOPIC_ID, options).unwrap();
+    create_log(disk, self::options(), options)
+}
+
+/// The same, with other options of the storage.
+pub(crate) fn create_log(disk: &FaultDisk, options: StorageOptions, of_log: LogOptions) -> (Arc<Storage>, Arc<Log>) {
+    let storage = open_with(disk, options);
+    let log = storage.create(&partition(), TOPIC_ID, of_log).unwrap();
     (storage, log)
 }
 

@@ -305,12 +305,16 @@ impl Log {
         }
     }
 
-    /// Whether a range can be sent without waiting for the device: it was appended lately, or its checksums were compared
-    /// before and the kernel has it.
+    /// Whether a range can be sent without waiting for the device: it was appended lately, or the kernel has it and its
+    /// checksums were compared, when it came or when it was first read.
     fn is_warm(&self, start: &Start, range: &FileRange) -> bool {
-        self.tail.lock().is_warm(&self.env, start.segment.origin() + range.position as i64)
-            || (start.segment.is_verified(&(range.position..range.position + range.length))
-                && range.file.is_cached(range.position, range.length) == Some(true))
+        // Negative: it was there before the log was opened, so nobody has looked at it since.
+        let appended = start.segment.origin() + range.position as i64;
+        if self.tail.lock().is_warm(&self.env, appended) {
+            return true;
+        }
+        let is_checked = appended >= 0 || start.segment.is_verified(&(range.position..range.position + range.length));
+        is_checked && range.file.is_cached(range.position, range.length) == Some(true)
     }
 
     /// Reads a range from the device and compares the checksums of its batches.

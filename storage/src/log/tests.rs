@@ -4,13 +4,15 @@ use std::path::Path;
 
 use taffrail_core::partition::ProducerError;
 use taffrail_core::record::{BatchOptions, TimestampType};
+use taffrail_runtime::blocking::Pool;
 
 use crate::disk::Disk;
 use crate::disk::fault::{Fault, FaultDisk, Op};
 use crate::testing::{
-    DIR, batch, batch_of_producer, batch_with, open, open_log, partition, read_all, read_from, run, small,
+    DIR, batch, batch_of_producer, batch_with, create_log, open, open_log, options, partition, read_all, read_from,
+    run, small,
 };
-use crate::{AppendError, LogOptions, ReadError};
+use crate::{AppendError, LogOptions, ReadError, StorageOptions};
 
 #[test]
 fn batches_come_back_byte_for_byte_but_for_offset_and_epoch() {
@@ -49,6 +51,29 @@ fn reads_stop_at_whole_batches_within_their_limits() {
     for offset in [-1, 401] {
         let error = log.read(offset, 1, i64::MAX, true).err().unwrap();
         assert!(matches!(error, ReadError::OutOfRange { log_start_offset: 0, end_offset: 400, .. }), "{error}");
+    }
+}
+
+#[test]
+fn checksums_are_compared_once_and_only_of_what_was_there_before_the_start() {
+    let disk = FaultDisk::new(1);
+    let options = || StorageOptions { warm_bytes: 0, ..options() };
+    let (storage, log) = create_log(&disk, options(), LogOptions::default());
+    for _ in 0..100 {
+        log.append(&[batch(1, 1000, 5)], 0, 0).unwrap();
+    }
+    assert!(log.read(0, 5000, i64::MAX, true).unwrap().is_warm, "it was checked when it came");
+    run(storage.close());
+    drop((log, storage));
+    let (_storage, log) = create_log(&disk, options(), LogOptions::default());
+    log.append(&[batch(1, 1000, 5)], 0, 0).unwrap();
+    assert!(log.read(100, 5000, i64::MAX, true).unwrap().is_warm, "this came after the start");
+    let pool = Pool::new("test-disk", 1, 10);
+    for (from, was_warm) in [(0, false), (0, true), (50, false)] {
+        let mut read = log.read(from, 5000, i64::MAX, true).unwrap();
+        assert_eq!(read.is_warm, was_warm, "from {from}");
+        run(read.warm(&pool)).unwrap();
+        assert!(read.is_warm);
     }
 }
 

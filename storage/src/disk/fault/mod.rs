@@ -440,8 +440,9 @@ impl DiskFile for FaultFile {
         })
     }
 
+    /// All of it is in memory.
     fn is_cached(&self, _position: u64, _length: u64) -> Option<bool> {
-        None
+        Some(true)
     }
 
     fn as_file(&self) -> Option<&File> {
