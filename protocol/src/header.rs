@@ -58,6 +58,11 @@ fn served(key: ApiKey) -> VersionRange {
     key.versions()
 }
 
+/// Which request a frame holds, if it is one that is served.
+pub fn peek_key(frame: &[u8]) -> Option<ApiKey> {
+    frame.first_chunk().and_then(|code| ApiKey::from_code(i16::from_be_bytes(*code)))
+}
+
 /// Takes the header off the front of a frame and leaves the body.
 ///
 /// ```

@@ -79,15 +79,45 @@ impl Service for KafkaService {
     }
 
     fn start(&self, connection: &Connection, frame: Bytes) -> Started {
+        self.open(connection, frame).map_or_else(Started::Done, dispatch)
+    }
+
+    fn is_joinable(&self, frame: &[u8]) -> bool {
+        header::peek_key(frame) == Some(ApiKey::Produce)
+    }
+
+    fn start_together(&self, connection: &Connection, frames: Vec<Bytes>) -> Vec<Started> {
+        let mut calls = Vec::with_capacity(frames.len());
+        for frame in frames {
+            match self.open(connection, frame) {
+                Ok(call) => calls.push(call),
+                // What comes behind the end of a connection is not started.
+                Err(reply) => {
+                    let mut started = produce::start_all(calls);
+                    started.push(Started::Done(reply));
+                    return started;
+                }
+            }
+        }
+        produce::start_all(calls)
+    }
+}
+
+impl KafkaService {
+    /// Reads the header of a request.
+    ///
+    /// # Errors
+    /// The answer to a request that has no header that we know.
+    fn open(&self, connection: &Connection, frame: Bytes) -> Result<Call, Reply> {
         let mut body = frame;
         let header = match header::parse(&mut body) {
             Ok(header) => header,
             Err(HeaderError::UnsupportedVersion { key: ApiKey::ApiVersions, correlation_id, .. }) => {
-                return Started::Done(api_versions::unsupported(correlation_id));
+                return Err(api_versions::unsupported(correlation_id));
             }
-            Err(error) => return Started::Done(Reply::Close(CloseReason::BadRequest(error.to_string()))),
+            Err(error) => return Err(Reply::Close(CloseReason::BadRequest(error.to_string()))),
         };
-        dispatch(Call {
+        Ok(Call {
             broker: Arc::clone(&self.broker),
             client: connection.client(header.client_id.as_deref().unwrap_or_default()),
             key: header.key,

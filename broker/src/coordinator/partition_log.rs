@@ -60,7 +60,7 @@ impl Drop for Leaving<'_> {
 
 impl OffsetsLog for PartitionLog {
     fn append(&self, batch: Batch, now_ms: i64) -> Result<Offset, ErrorCode> {
-        let appended = self.partition.append(batch, true, now_ms).map_err(|refused| refused.error)?;
+        let appended = self.partition.append(&batch, true, now_ms).map_err(|refused| refused.error)?;
         if appended.needs_flush {
             self.flush_before.fetch_max(appended.last_offset + 1, Ordering::AcqRel);
         }

@@ -128,8 +128,13 @@ impl<S: Service> Reader<'_, S> {
         while let Some(frame) = self.next_frame()? {
             let mut share = std::mem::replace(&mut self.share, self.context.budget.empty_share());
             self.context.budget.grow(&mut share, frame.len()).await.map_err(CloseReason::NoMemory)?;
-            self.start(frame, share).await;
             handled += 1;
+            if self.context.service.is_joinable(&frame) {
+                handled += self.start_joined(frame, share).await?;
+            } else {
+                let started = self.context.service.start(&self.connection, frame);
+                self.see_through(started, share).await;
+            }
             while self.outbox.len() >= REQUESTS_IN_FLIGHT_MAX && !self.outbox.has_ended() {
                 self.outbox.wait_freed().await;
             }
@@ -138,6 +143,25 @@ impl<S: Service> Reader<'_, S> {
             }
         }
         Ok(handled)
+    }
+
+    /// Starts a request together with those behind it that can be started with it; tells how many these were.
+    async fn start_joined(&mut self, first: Bytes, share: Share) -> Result<usize, CloseReason> {
+        let (mut frames, mut shares) = (vec![first], vec![share]);
+        while self.outbox.len() + frames.len() < REQUESTS_IN_FLIGHT_MAX
+            && let Some(length) = self.complete()?
+            && self.context.service.is_joinable(&self.buffer[LENGTH_BYTES..LENGTH_BYTES + length])
+            && self.context.budget.try_grow(&mut self.share, length)
+        {
+            frames.extend(self.next_frame()?);
+            shares.push(std::mem::replace(&mut self.share, self.context.budget.empty_share()));
+        }
+        let joined = frames.len() - 1;
+        let started = self.context.service.start_together(&self.connection, frames);
+        for (started, share) in started.into_iter().zip(shares) {
+            self.see_through(started, share).await;
+        }
+        Ok(joined)
     }
 
     /// Length of the request at the front of the buffer, once its prefix is there.
@@ -151,11 +175,13 @@ impl<S: Service> Reader<'_, S> {
         }
     }
 
+    /// Length of the request at the front of the buffer, if it is there in full.
+    fn complete(&self) -> Result<Option<usize>, CloseReason> {
+        Ok(self.announced()?.filter(|length| self.buffer.len() >= LENGTH_BYTES + length))
+    }
+
     fn next_frame(&mut self) -> Result<Option<Bytes>, CloseReason> {
-        let Some(length) = self.announced()? else { return Ok(None) };
-        if self.buffer.len() < LENGTH_BYTES + length {
-            return Ok(None);
-        }
+        let Some(length) = self.complete()? else { return Ok(None) };
         self.buffer.advance(LENGTH_BYTES);
         Ok(Some(self.buffer.split_to(length).freeze()))
     }
@@ -173,10 +199,11 @@ impl<S: Service> Reader<'_, S> {
         Ok(())
     }
 
-    /// Starts a request. Those that can be answered at once are; others go on by themselves if their kind allows it.
-    async fn start(&self, frame: Bytes, share: Share) {
+    /// Takes the next place for a request that was started. Many are answered already; others go on by themselves if their
+    /// kind allows it. `share` pays for the request.
+    async fn see_through(&self, started: Started, share: Share) {
         let place = self.outbox.open();
-        let (mut work, pace) = match self.context.service.start(&self.connection, frame) {
+        let (mut work, pace) = match started {
             Started::Done(reply) => return self.outbox.fill(place, reply, true),
             Started::Running(work, pace) => (work, pace),
         };

@@ -78,6 +78,14 @@ pub(crate) trait Service: Send + Sync + 'static {
 
     /// Starts the request in `frame` (without the length prefix).
     fn start(&self, connection: &Self::Connection, frame: Bytes) -> Started;
+
+    /// Whether the request in `frame` gains from being started together with others of its kind that arrived with it. It
+    /// must let later requests start at once.
+    fn is_joinable(&self, frame: &[u8]) -> bool;
+
+    /// Starts the joinable requests in `frames`, in their order. Fewer are started than there are if one of them ends the
+    /// connection.
+    fn start_together(&self, connection: &Self::Connection, frames: Vec<Bytes>) -> Vec<Started>;
 }
 
 /// Why a connection ended.

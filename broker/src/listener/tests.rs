@@ -17,10 +17,13 @@ use super::*;
 /// How long a test waits for what must happen.
 const SOON: Duration = Duration::from_secs(10);
 
-/// "now X" is answered with X at once; "wait X" and "alone X" when the test says so; "silent" never; "close" closes.
+/// "now X" is answered with X at once; "wait X" and "alone X" when the test says so; "silent" never; "close" closes. What
+/// says "join" somewhere may be started with others that do.
 #[derive(Default)]
 struct Scripted {
     started: Mutex<Vec<String>>,
+    /// How many were started together, each time.
+    joined: Mutex<Vec<usize>>,
     dropped: Arc<Mutex<Vec<String>>>,
     go: Arc<Notify>,
 }
@@ -81,6 +84,22 @@ impl Service for Scripted {
             reply(&rest)
         };
         Started::Running(Box::pin(work), pace)
+    }
+
+    fn is_joinable(&self, frame: &[u8]) -> bool {
+        frame.windows(4).any(|word| word == b"join")
+    }
+
+    fn start_together(&self, requests: &Self::Connection, frames: Vec<Bytes>) -> Vec<Started> {
+        self.joined.lock().push(frames.len());
+        let mut started = Vec::new();
+        for frame in frames {
+            started.push(self.start(requests, frame));
+            if matches!(started.last(), Some(Started::Done(Reply::Close(_)))) {
+                break;
+            }
+        }
+        started
     }
 }
 
@@ -249,18 +268,43 @@ async fn requests_that_arrived_before_the_client_left_are_handled() {
 
 #[tokio::test]
 async fn more_than_the_requests_in_flight_stay_unread() {
+    for verb in ["wait", "wait join"] {
+        let harness = listen(ListenerLimits::default()).await;
+        let mut client = harness.connect().await;
+        let many: Vec<String> = (0..limits::REQUESTS_IN_FLIGHT_MAX + 5).map(|n| format!("{verb} {n}")).collect();
+        let texts: Vec<&str> = many.iter().map(String::as_str).collect();
+        client.write_all(&frames(&texts)).await.unwrap();
+        harness.started(limits::REQUESTS_IN_FLIGHT_MAX).await;
+        taffrail_runtime::task::yield_now().await;
+        assert_eq!(harness.service.started.lock().len(), limits::REQUESTS_IN_FLIGHT_MAX);
+        for text in many {
+            harness.service.go.notify_one();
+            assert_eq!(Some(read_one(&mut client).await.as_str()), text.strip_prefix("wait "));
+        }
+    }
+}
+
+#[tokio::test]
+async fn requests_that_arrived_together_are_started_together_and_answered_in_order() {
     let harness = listen(ListenerLimits::default()).await;
     let mut client = harness.connect().await;
-    let many: Vec<String> = (0..limits::REQUESTS_IN_FLIGHT_MAX + 5).map(|n| format!("wait {n}")).collect();
-    let texts: Vec<&str> = many.iter().map(String::as_str).collect();
+    let texts = ["now join a", "commit join b", "now join c", "now d", "now join e"];
     client.write_all(&frames(&texts)).await.unwrap();
-    harness.started(limits::REQUESTS_IN_FLIGHT_MAX).await;
-    taffrail_runtime::task::yield_now().await;
-    assert_eq!(harness.service.started.lock().len(), limits::REQUESTS_IN_FLIGHT_MAX);
-    for n in 0..many.len() {
-        harness.service.go.notify_one();
-        assert_eq!(read_one(&mut client).await, n.to_string());
+    assert_eq!(harness.started(5).await, texts);
+    assert_eq!(*harness.service.joined.lock(), [3, 1]);
+    harness.service.go.notify_one();
+    for answer in ["join a", "join b", "join c", "d", "join e"] {
+        assert_eq!(read_one(&mut client).await, answer);
     }
+}
+
+#[tokio::test]
+async fn a_joined_request_that_closes_lets_those_before_it_out() {
+    let harness = listen(ListenerLimits::default()).await;
+    let mut client = harness.connect().await;
+    client.write_all(&frames(&["now join a", "close join", "now join c"])).await.unwrap();
+    assert_eq!(read_to_close(&mut client).await, frames(&["join a"]));
+    assert_eq!(harness.service.started.lock().len(), 2);
 }
 
 #[tokio::test]

@@ -113,27 +113,57 @@ impl Partition {
         if state.leader == self.own_id { Ok(state.leader_epoch) } else { refused(ErrorCode::NotLeaderOrFollower) }
     }
 
-    /// Appends a batch that was judged before, as the leader. `all_in_sync`: the producer wants every replica in sync to
-    /// have it (acks=all), so there must be enough of them.
-    pub(crate) fn append(&self, batch: Batch, all_in_sync: bool, now_ms: i64) -> Result<Appended, Refused> {
+    /// Appends batches that were judged before, as the leader; `done` gets what became of each, in their order.
+    /// `all_in_sync`: the producers want every replica in sync to have them (acks=all), so there must be enough of them.
+    pub(crate) fn append_each(
+        &self,
+        batches: &[Batch],
+        all_in_sync: bool,
+        now_ms: i64,
+        mut done: impl FnMut(Result<Appended, Refused>),
+    ) {
+        let leader_epoch = match self.check_appendable(all_in_sync) {
+            Ok(leader_epoch) => leader_epoch,
+            Err(refused) => return batches.iter().for_each(|_| done(Err(refused))),
+        };
+        let (mut bytes, mut records, mut end_offset) = (0, 0, None);
+        let mut appending = batches.iter();
+        self.log.append_each(batches, leader_epoch, now_ms, |result| {
+            if let (Some(batch), Ok(appended)) = (appending.next(), &result)
+                && !appended.duplicate
+            {
+                bytes += batch.bytes().len() as u64;
+                records += u64::try_from(batch.header().record_count).unwrap_or(0);
+                end_offset = Some(appended.last_offset + 1);
+            }
+            done(result.map_err(|error| append_refusal(&error)));
+        });
+        if let Some(end_offset) = end_offset {
+            let counters = &self.topic.counters;
+            counters.bytes_in.inc_by(bytes);
+            counters.messages_in.inc_by(records);
+            if self.state.load().isr.len() <= 1 {
+                self.advance(end_offset);
+            }
+            self.waiters.grown(bytes as i64);
+        }
+    }
+
+    /// [`Self::append_each`] for one batch.
+    pub(crate) fn append(&self, batch: &Batch, all_in_sync: bool, now_ms: i64) -> Result<Appended, Refused> {
+        let mut appended = None;
+        self.append_each(std::slice::from_ref(batch), all_in_sync, now_ms, |result| appended = Some(result));
+        appended.unwrap_or_else(|| unreachable!("each batch gets an answer"))
+    }
+
+    /// Whether this broker may append as the leader; tells in which epoch.
+    fn check_appendable(&self, all_in_sync: bool) -> Result<LeaderEpoch, Refused> {
         let leader_epoch = self.check_leader(-1)?;
         let state = self.state.load();
         if all_in_sync && state.isr.len() < self.min_in_sync(&state) {
             return Err(ErrorCode::NotEnoughReplicas.into());
         }
-        let bytes = batch.bytes().len() as i64;
-        let records = i64::from(batch.header().record_count);
-        let appended = self.log.append(&[batch], leader_epoch, now_ms).map_err(|error| append_refusal(&error))?;
-        if !appended.duplicate {
-            let counters = &self.topic.counters;
-            counters.bytes_in.inc_by(bytes as u64);
-            counters.messages_in.inc_by(records as u64);
-            if state.isr.len() <= 1 {
-                self.advance(appended.last_offset + 1);
-            }
-            self.waiters.grown(bytes);
-        }
-        Ok(appended)
+        Ok(leader_epoch)
     }
 
     /// Replicas that acks=all needs; no more than there are.

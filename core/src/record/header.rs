@@ -235,6 +235,15 @@ impl BatchHeader {
         self.producer_id > NO_PRODUCER_ID
     }
 
+    /// Whether this is the batch that the same producer sends right after `before`.
+    pub fn continues(&self, before: &Self) -> bool {
+        self.has_producer_id()
+            && (self.producer_id, self.producer_epoch) == (before.producer_id, before.producer_epoch)
+            && self.is_transactional() == before.is_transactional()
+            && before.base_sequence != NO_SEQUENCE
+            && self.base_sequence == increment_sequence(before.last_sequence(), 1)
+    }
+
     /// Sequence of the last record, wrapping after [`i32::MAX`] to 0; [`NO_SEQUENCE`] if the batch has none.
     pub fn last_sequence(&self) -> i32 {
         if self.base_sequence == NO_SEQUENCE {

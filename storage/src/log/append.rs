@@ -73,11 +73,36 @@ impl Log {
         leader_epoch: LeaderEpoch,
         now_ms: i64,
     ) -> Result<Appended, AppendError> {
-        self.check_writable()?;
         let mut writer = self.writer.lock();
-        if let Some(duplicate) = self.check_producers(&writer, batches)? {
-            return Ok(duplicate);
+        let appended = self.append_locked(&mut writer, batches, leader_epoch, now_ms)?;
+        drop(writer);
+        self.note_changed();
+        Ok(appended)
+    }
+
+    /// The same for who has locked the log.
+    pub(super) fn append_locked(
+        &self,
+        writer: &mut Writer,
+        batches: &[Batch],
+        leader_epoch: LeaderEpoch,
+        now_ms: i64,
+    ) -> Result<Appended, AppendError> {
+        self.check_writable()?;
+        match self.check_producers(writer, batches)? {
+            Some(duplicate) => Ok(duplicate),
+            None => self.write_as_leader(writer, batches, leader_epoch, now_ms),
         }
+    }
+
+    /// Gives judged batches their offsets and writes them.
+    pub(super) fn write_as_leader(
+        &self,
+        writer: &mut Writer,
+        batches: &[Batch],
+        leader_epoch: LeaderEpoch,
+        now_ms: i64,
+    ) -> Result<Appended, AppendError> {
         let options = self.options();
         let base_offset = writer.end_offset;
         let mut last_offset = base_offset - 1;
@@ -93,18 +118,10 @@ impl Log {
             last_offset = header.last_offset();
             let prefix = patch_prefix(header.base_offset, leader_epoch, &header);
             let marker = read_marker(batch)?;
-            self.place(
-                &mut writer,
-                &options,
-                &mut run,
-                Placed { header, marker, prefix, bytes: batch.bytes() },
-                now_ms,
-            )?;
+            self.place(writer, &options, &mut run, Placed { header, marker, prefix, bytes: batch.bytes() }, now_ms)?;
         }
-        self.write_run(&mut writer, &options, &mut run, now_ms)?;
+        self.write_run(writer, &options, &mut run, now_ms)?;
         let unflushed = writer.end_offset - self.flush.flushed();
-        drop(writer);
-        self.note_changed();
         Ok(Appended {
             base_offset,
             last_offset,
@@ -148,7 +165,7 @@ impl Log {
         Ok(next_offset)
     }
 
-    fn check_writable(&self) -> Result<(), AppendError> {
+    pub(super) fn check_writable(&self) -> Result<(), AppendError> {
         if let Some(reason) = self.env.fenced() {
             return Err(AppendError::Fenced(Arc::clone(reason)));
         }
@@ -161,9 +178,6 @@ impl Log {
     /// Judges all batches; tells if the first is a repeated one. Clients send one batch of a producer at a time, so a
     /// request is repeated as a whole.
     fn check_producers(&self, writer: &Writer, batches: &[Batch]) -> Result<Option<Appended>, AppendError> {
-        if self.is_deleted() {
-            return Err(AppendError::Deleted);
-        }
         for batch in batches {
             let header = batch.header();
             if header.is_control() {

@@ -20,6 +20,7 @@ use crate::options::LogOptions;
 use crate::segment::Segment;
 
 mod append;
+mod append_each;
 mod cut;
 mod flush;
 mod open;
