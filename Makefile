@@ -15,7 +15,11 @@ TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Real processes are tested with the binary that people run.
 export TAFFRAIL_BIN ?= $(TARGET_DIR)/release/taffrail
 
-.PHONY: help run build test test-long unit setup cases clients cluster simulation sim lint fix fuzz advisories
+# What is measured is what is shipped; PROFILE=release builds quicker, for a first look.
+BENCH = env TAFFRAIL_BIN=$(TARGET_DIR)/$(PROFILE)/taffrail $(TARGET_DIR)/$(PROFILE)/taffrail-bench
+PROFILE ?= dist
+
+.PHONY: help run build test test-long unit setup cases clients cluster simulation sim bench bench-check build-dist lint fix fuzz advisories
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -52,6 +56,15 @@ sim: simulation ## the same; make sim SEEDS=5000 for more
 test-long: setup ## all long forms; SHARD=i/n for a part
 	cargo build --workspace --bins --locked --release
 	SHARD=$(SHARD) PROGRAMS=$(TARGET_DIR)/release bash e2e/long
+
+bench: build-dist ## Taffrail beside Kafka 4.4 (10 minutes): docs/benchmarks.md; FULL=1 for all (40 minutes), ONLY=cell,cell for some
+	$(BENCH) compare $(if $(FULL),--full) $(if $(ONLY),--only $(ONLY))
+
+bench-check: build-dist ## CPU per GB and per record against the committed figures
+	$(BENCH) check
+
+build-dist: ## the binary as it is shipped, and the programs that measure it
+	cargo build --profile $(PROFILE) --locked -p taffrail-server -p taffrail-bench
 
 lint: ## everything that can be checked without running the product
 	cargo fmt --all --check

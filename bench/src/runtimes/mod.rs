@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use load::Load;
 pub(crate) use server::serve;
-use usage::Usage;
+pub(crate) use usage::Usage;
 use variant::Variant;
 
 /// How long one run is measured.

@@ -6,9 +6,9 @@ use std::io;
 
 /// Sums over the threads of a process.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     /// Time on a processor, in user and kernel mode.
-    pub(super) cpu_ns: u64,
+    pub(crate) cpu_ns: u64,
     /// How often a thread was put on a processor.
     pub(super) switches: u64,
 }
@@ -18,7 +18,7 @@ impl Usage {
     ///
     /// # Errors
     /// When the process is gone, or the system does not count.
-    pub(super) fn of(pid: u32) -> io::Result<Self> {
+    pub(crate) fn of(pid: u32) -> io::Result<Self> {
         let mut sum = Self::default();
         for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
             let text = fs::read_to_string(thread?.path().join("schedstat"))?;

@@ -1,0 +1,40 @@
+//! CPU while nothing is asked of the brokers. Both are measured at the same time: neither is in the other's way.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::compare::Bench;
+use crate::compare::results::{Figures, Run, Side};
+
+/// Until what loads and new topics have set off is over.
+const SETTLE: Duration = Duration::from_secs(6);
+/// How long one look takes, and how many there are.
+const LOOK: Duration = Duration::from_secs(6);
+const LOOKS: usize = 2;
+
+/// Measures both brokers, with a topic of `partitions` partitions if there shall be one.
+pub(super) fn measure(bench: &mut Bench, name: &str, partitions: u32) -> Result<Vec<Run>> {
+    bench.start_pair()?;
+    let sides = [Side::Taffrail, Side::Kafka];
+    if partitions > 0 {
+        for side in sides {
+            bench.tool.create(bench.broker(side)?, name, partitions)?;
+        }
+    }
+    sleep(SETTLE);
+    let mut runs = Vec::new();
+    for _ in 0..LOOKS {
+        let cpu = |side| bench.broker(side)?.process()?.cpu_ns();
+        let before = [cpu(sides[0])?, cpu(sides[1])?];
+        sleep(LOOK);
+        for (side, before) in sides.into_iter().zip(before) {
+            let used = Duration::from_nanos(cpu(side)?.saturating_sub(before));
+            let percent = used.as_secs_f64() * 100.0 / LOOK.as_secs_f64();
+            bench.say(&format!("  {} {percent:.3} % of a core", side.name()));
+            runs.push(Run { side, figures: Figures::from([("core_percent".to_owned(), percent)]) });
+        }
+    }
+    Ok(runs)
+}

@@ -1,0 +1,29 @@
+//! Workloads of the load tool, on the pair of brokers that run side by side.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::compare::Bench;
+use crate::compare::results::{Figures, Side};
+use crate::compare::tool::Span;
+
+/// Load before the measured time.
+const WARM_UP: Duration = Duration::from_secs(1);
+/// Until the files of a deleted topic are gone: the topics ask for one second.
+const SETTLE: Duration = Duration::from_secs(2);
+/// How much longer a run of the full form is.
+const FULL_FACTOR: u32 = 2;
+
+/// Runs the workload of that name.
+pub(super) fn measure(bench: &mut Bench, side: Side, workload: &str, measured: Duration) -> Result<Figures> {
+    bench.start_pair()?;
+    let span = span(bench, measured);
+    bench.tool.measure(bench.broker(side)?, workload, &span, &[])
+}
+
+/// How long a run is in this form.
+pub(super) fn span(bench: &Bench, measured: Duration) -> Span {
+    let measured = if bench.form.full { measured * FULL_FACTOR } else { measured };
+    Span { measured, warm_up: WARM_UP, settle: SETTLE }
+}

@@ -1,0 +1,288 @@
+//! The report in Markdown: a pure function of the figures and the notes.
+
+use std::fmt::Write;
+
+use super::results::{Report, Side};
+use super::stats::{Summary, ratio};
+use super::target::{Goal, ROWS, Row, Verdict};
+
+/// How both sides are set up; said in the page, and true of `sides`.
+const SETTINGS: &str = "\
+Both sides keep their defaults: one node, replication factor 1, topics without settings of their own but
+`file.delete.delay.ms=1000`, so that the files of a finished cell go. Acknowledged means the same on both sides in every
+cell: `acks=all`, in the page cache; in the cell of fsyncs `flush.messages=1` on both. Data lies in one folder of one
+file system. Kafka runs with the heap and the collector of its own scripts (`-Xmx1G -Xms1G`, G1) and gets 30 seconds of
+mixed load before its first cell, so that its code is compiled. Both log to files as they are shipped; both connections are
+plaintext on loopback.
+";
+
+/// How figures come about.
+const METHOD: &str = "\
+- The load tool (`bench/load`, Go) is the same for both sides. It sends requests that were encoded beforehand over plain
+  sockets, five on the way on each connection, as an idempotent producer. End-to-end latency is measured with franz-go on
+  both ends, from the time when a record was due. It shares the processors with the broker, so rates flat out are those of
+  broker and client together; CPU is the broker's alone, from `/proc/PID/stat`.
+- GB and MB are decimal and count record values before compression; for reading, the bytes of the answers.
+- Sides take turns, Taffrail, Kafka, Kafka, Taffrail. A figure is the median of its runs, with the least and the most in
+  brackets. While one broker of a pair is loaded the other one is idle.
+- The ratio is Taffrail's median to Kafka's. *Times the floor* is CPU to what the machine itself takes for the same bytes:
+  receive, append and CRC-32C for a produce, `sendfile` for a read.
+";
+
+/// Parts of the work that no broker can leave out, by cell.
+const FLOORS: &[(&str, &[&str])] = &[
+    ("produce", &["receive_cpu_s_per_gb", "append_cpu_s_per_gb", "crc_cpu_s_per_gb"]),
+    ("consume", &["sendfile_cpu_s_per_gb"]),
+    ("consume-max", &["sendfile_cpu_s_per_gb"]),
+];
+
+/// One row with what is known of it.
+struct Line<'a> {
+    row: &'a Row,
+    ours: Option<Summary>,
+    theirs: Option<Summary>,
+}
+
+impl Line<'_> {
+    fn verdict(&self) -> Verdict {
+        self.row.verdict(self.ours.as_ref(), self.theirs.as_ref())
+    }
+
+    fn ratio(&self) -> Option<f64> {
+        ratio(self.ours.as_ref()?, self.theirs.as_ref()?)
+    }
+
+    fn kafka_wins(&self) -> bool {
+        self.row.kafka_wins(self.ours.as_ref(), self.theirs.as_ref())
+    }
+}
+
+/// The rows that were measured on our side, in the order of the table.
+fn lines(report: &Report) -> Vec<Line<'static>> {
+    let line = |row: &'static Row| Line {
+        row,
+        ours: report.summary(row.cell, row.figure, Side::Taffrail),
+        theirs: report.summary(row.cell, row.figure, Side::Kafka),
+    };
+    ROWS.iter().map(line).filter(|line| line.ours.is_some() || line.theirs.is_some()).collect()
+}
+
+/// Only the table, for a run of some cells.
+pub(crate) fn table(report: &Report) -> String {
+    let mut out = String::new();
+    write_table(&mut out, report, lines(report).iter());
+    write_remarks(&mut out, report);
+    write_floors(&mut out, report);
+    out
+}
+
+/// The whole page. `notes` has a section `## CELL FIGURE` for missed targets.
+pub(crate) fn page(report: &Report, notes: &str) -> String {
+    let lines = lines(report);
+    let mut out = String::new();
+    write_head(&mut out, report);
+    heading(&mut out, "Where Kafka is ahead");
+    if lines.iter().any(Line::kafka_wins) {
+        write_table(&mut out, report, lines.iter().filter(|line| line.kafka_wins()));
+    } else {
+        out.push_str("In none of the cells that were measured.\n");
+    }
+    heading(&mut out, "All cells");
+    write_table(&mut out, report, lines.iter());
+    write_remarks(&mut out, report);
+    heading(&mut out, "Missed targets");
+    write_missed(&mut out, &lines, notes);
+    heading(&mut out, "The machine's floors");
+    write_floors(&mut out, report);
+    heading(&mut out, "How it is measured");
+    out.push_str(METHOD);
+    heading(&mut out, "Settings");
+    out.push_str(SETTINGS);
+    out
+}
+
+// Writing to a string cannot fail, so the results of `write!` below say nothing.
+
+fn heading(out: &mut String, title: &str) {
+    let _ = write!(out, "\n## {title}\n\n");
+}
+
+fn write_head(out: &mut String, report: &Report) {
+    let machine = &report.machine;
+    let loads = Summary::of(report.cells.values().map(|cell| cell.load_average));
+    let load = loads.map_or_else(String::new, |load| format!("{:.1} to {:.1}", load.least, load.most));
+    let command = if report.form == "full" { "make bench FULL=1" } else { "make bench" };
+    out.push_str("<!-- Generated by `make bench` from bench/results/latest.json and docs/benchmarks-notes.md; do not edit. -->\n");
+    out.push_str("# Taffrail beside Apache Kafka\n\n");
+    let _ = writeln!(
+        out,
+        "Measured on {} with `{command}`: both brokers in one run, in turns, under one client. `make bench ONLY=CELL,CELL`\nmeasures some cells and prints them. Ratios and CPU count; times and rates say as much about the machine.\n",
+        report.date
+    );
+    out.push_str("| | |\n|---|---|\n");
+    let _ = writeln!(
+        out,
+        "| machine | {}, {} cores, {:.0} GB, {}, {} |",
+        machine.processor,
+        machine.cores,
+        machine.memory_mb as f64 / 1000.0,
+        machine.kernel,
+        machine.file_system
+    );
+    let _ = writeln!(out, "| load average | {load} at the start of the cells |");
+    for (program, version) in &report.versions {
+        let _ = writeln!(out, "| {program} | {version} |");
+    }
+}
+
+fn write_table<'a>(out: &mut String, report: &Report, lines: impl Iterator<Item = &'a Line<'static>>) {
+    out.push_str("| cell | what | Taffrail | Kafka | ratio | target | | times the floor |\n");
+    out.push_str("|---|---|--:|--:|--:|---|---|--:|\n");
+    for line in lines {
+        let row = line.row;
+        let verdict = match line.verdict() {
+            Verdict::Met => "met".to_owned(),
+            Verdict::Missed(by) => format!("**missed**: {by:.2} of the target"),
+            Verdict::Unknown => "not measured".to_owned(),
+        };
+        let _ = writeln!(
+            out,
+            "| `{}` | {} ({}) | {} | {} | {} | {} | {verdict} | {} |",
+            row.cell,
+            row.label,
+            row.unit,
+            spread(line.ours.as_ref(), row.places),
+            spread(line.theirs.as_ref(), row.places),
+            line.ratio().map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}x")),
+            row.goal_text(),
+            times_the_floor(report, line).map_or_else(String::new, |times| format!("{times:.1}")),
+        );
+    }
+}
+
+fn times_the_floor(report: &Report, line: &Line) -> Option<f64> {
+    if line.row.figure != "cpu_s_per_gb" {
+        return None;
+    }
+    let (_, parts) = FLOORS.iter().find(|(cell, _)| *cell == line.row.cell)?;
+    let floor: f64 = parts.iter().map(|part| report.floor(part).map(|floor| floor.median)).sum::<Option<f64>>()?;
+    Some(line.ours.as_ref()?.median / floor)
+}
+
+/// The median, and the least and the most if there was more than one run.
+fn spread(summary: Option<&Summary>, places: usize) -> String {
+    let Some(summary) = summary else { return "-".to_owned() };
+    let shown = |value: f64| format!("{value:.places$}");
+    if summary.runs == 1 {
+        return shown(summary.median);
+    }
+    format!("{} ({} to {})", shown(summary.median), shown(summary.least), shown(summary.most))
+}
+
+fn write_remarks(out: &mut String, report: &Report) {
+    let remarks = report.cells.iter().flat_map(|(name, cell)| cell.remarks.iter().map(move |remark| (name, remark)));
+    for (name, remark) in remarks {
+        let _ = write!(out, "\nNot measured: `{name}`: {remark}\n");
+    }
+}
+
+fn write_missed(out: &mut String, lines: &[Line], notes: &str) {
+    let missed: Vec<&Line> = lines.iter().filter(|line| matches!(line.verdict(), Verdict::Missed(_))).collect();
+    if missed.is_empty() {
+        out.push_str("None of those that were measured.\n");
+    }
+    for line in missed {
+        let reached = match line.row.goal {
+            Goal::Ratio(_) => line.ratio().map(|ratio| format!("{ratio:.2}x")),
+            Goal::Absolute(_) => line.ours.map(|ours| format!("{:.*} {}", line.row.places, ours.median, line.row.unit)),
+        };
+        let note = note(notes, &line.row.key()).unwrap_or("Not looked into yet.");
+        let _ = write!(
+            out,
+            "### `{}`: {}\n\n{}, where {} was aimed at.\n\n{note}\n\n",
+            line.row.cell,
+            line.row.label,
+            reached.unwrap_or_default(),
+            line.row.goal_text()
+        );
+    }
+    // One empty line between sections is enough.
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+}
+
+/// The section of the notes under this heading, without the heading.
+fn note<'a>(notes: &'a str, key: &str) -> Option<&'a str> {
+    let sections = notes.split("\n## ").skip(1);
+    sections
+        .map(|section| section.split_once('\n').unwrap_or((section, "")))
+        .find(|(head, _)| head.trim() == key)
+        .map(|(_, text)| text.trim())
+}
+
+fn write_floors(out: &mut String, report: &Report) {
+    out.push_str("\n| floor | before | after |\n|---|--:|--:|\n");
+    let names: Vec<&String> = report.floors.first().map(|floors| floors.keys().collect()).unwrap_or_default();
+    for name in names {
+        let shown: Vec<String> = report
+            .floors
+            .iter()
+            .map(|floors| format!("{:.3}", floors.get(name).copied().unwrap_or(f64::NAN)))
+            .collect();
+        let _ = writeln!(out, "| `{name}` | {} |", shown.join(" | "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::{CellRuns, Figures, Run};
+    use super::*;
+
+    /// A report in which each cell has one run of each side.
+    fn report(cells: &[(&str, &str, f64, f64)]) -> Report {
+        let mut report = Report { form: "short".to_owned(), ..Report::default() };
+        for (cell, figure, ours, theirs) in cells {
+            let run = |side, value| Run { side, figures: Figures::from([((*figure).to_owned(), value)]) };
+            let runs = vec![run(Side::Taffrail, *ours), run(Side::Kafka, *theirs)];
+            report.cells.insert((*cell).to_owned(), CellRuns { runs, ..CellRuns::default() });
+        }
+        report
+    }
+
+    #[test]
+    fn cells_where_kafka_is_ahead_come_before_all_others() {
+        let page = page(&report(&[("produce", "cpu_s_per_gb", 1.0, 2.0), ("single", "requests_per_s", 5.0, 10.0)]), "");
+        let (ahead, all) = (page.find("Where Kafka is ahead").unwrap(), page.find("All cells").unwrap());
+        assert!(page[ahead..all].contains("`single`") && !page[ahead..all].contains("`produce`"), "{page}");
+        assert!(page[all..].contains("| `produce` | produce at 100 MB/s, 1 KiB records: broker CPU (CPU-s/GB) | 1.00 | 2.00 | 0.50x | at most 0.6x | met |"), "{page}");
+    }
+
+    #[test]
+    fn a_missed_target_brings_its_note_or_says_that_there_is_none() {
+        let notes = "# Notes\n\n## produce cpu_s_per_gb\n\nThe profile shows why.\n\n## other figure\n\nNo.\n";
+        let report = report(&[("produce", "cpu_s_per_gb", 1.0, 1.0), ("start", "rss_mb", 32.0, 400.0)]);
+        let page = page(&report, notes);
+        assert!(page.contains("1.00x, where at most 0.6x was aimed at.\n\nThe profile shows why.\n"), "{page}");
+        assert!(page.contains("32.0 MB, where at most 16 MB was aimed at.\n\nNot looked into yet.\n"), "{page}");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_shown_as_reached() {
+        let mut report = report(&[("restart-segments", "ready_s", 0.4, f64::NAN)]);
+        report.cells.insert(
+            "cold".to_owned(),
+            CellRuns { remarks: vec!["Kafka: no cgroup".to_owned()], ..CellRuns::default() },
+        );
+        let table = table(&report);
+        assert!(table.contains("| 0.400 | - | - | at most 0.5 s | met |"), "{table}");
+        assert!(table.contains("Not measured: `cold`: Kafka: no cgroup"), "{table}");
+    }
+
+    #[test]
+    fn the_floor_of_a_produce_is_all_its_unavoidable_parts() {
+        let mut report = report(&[("produce", "cpu_s_per_gb", 2.0, 4.0)]);
+        let floors = [("receive_cpu_s_per_gb", 0.5), ("append_cpu_s_per_gb", 0.4), ("crc_cpu_s_per_gb", 0.1)];
+        report.floors = vec![floors.map(|(name, value)| (name.to_owned(), value)).into()];
+        assert_eq!(times_the_floor(&report, &lines(&report)[0]), Some(2.0));
+    }
+}
