@@ -1,6 +1,7 @@
 //! Clocks and timers.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
 pub use tokio::time::{Instant, Interval, MissedTickBehavior};
@@ -24,6 +25,27 @@ pub async fn sleep(duration: Duration) {
 /// Waits until `deadline`.
 pub async fn sleep_until(deadline: Instant) {
     tokio::time::sleep_until(deadline).await;
+}
+
+/// A timer that is kept and set anew, for waits that come often and rarely end by it.
+#[derive(Debug)]
+pub struct Alarm(Pin<Box<tokio::time::Sleep>>);
+
+impl Alarm {
+    /// An alarm that rings at `deadline`.
+    pub fn new(deadline: Instant) -> Self {
+        Self(Box::pin(tokio::time::sleep_until(deadline)))
+    }
+
+    /// Makes it ring at `deadline` instead.
+    pub fn set(&mut self, deadline: Instant) {
+        self.0.as_mut().reset(deadline);
+    }
+
+    /// Waits until it rings; it goes on ringing until it is set anew.
+    pub async fn rung(&mut self) {
+        self.0.as_mut().await;
+    }
 }
 
 /// The wait given to [`timeout`] was over before the work was.

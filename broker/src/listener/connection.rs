@@ -3,18 +3,19 @@
 //! Reader and writer are two halves of one task. The reader parses every complete request that has arrived before it
 //! lets the writer run, so that answers to pipelined requests leave in one system call.
 
-use std::cell::Cell;
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use futures::future::{Either, join, select};
-use taffrail_runtime::net::TcpStream;
+use futures::future::{join, select};
+use taffrail_runtime::net::{ReadHalf, TcpStream};
 use taffrail_runtime::shutdown::Shutdown;
+use taffrail_runtime::time::Alarm;
 use taffrail_runtime::{task, time};
 
 use super::limits::{ListenerLimits, REQUESTS_IN_FLIGHT_MAX};
@@ -23,8 +24,12 @@ use super::outbox::Outbox;
 use super::service::{CloseReason, Pace, Service, Started};
 use super::writer;
 
-/// Room for the first read of a request.
+/// Room for the first read of a request from a client of whom nothing is known.
 const READ_BYTES: usize = 16 * 1024;
+/// Room for the first read from a client whose requests were large lately, at most.
+const EXPECTED_MAX_BYTES: usize = 256 * 1024;
+/// How slowly it is forgotten that requests were large: by this part with each smaller one.
+const FORGOTTEN: usize = 8;
 /// The buffer of an unfinished request grows by this factor, so that a client holds what it sent and not what it announced.
 const GROWTH: usize = 4;
 /// Bytes of the length in front of a request.
@@ -41,29 +46,32 @@ pub(crate) struct Context<S> {
 }
 
 /// Serves a connection until it ends; tells why it did.
-pub(crate) async fn serve<S: Service>(stream: TcpStream, context: Context<S>) -> CloseReason {
+pub(crate) async fn serve<S: Service>(mut stream: TcpStream, context: Context<S>) -> CloseReason {
     let peer = match stream.peer_addr() {
         Ok(peer) => peer,
         Err(error) => return CloseReason::Broken(error.to_string()),
     };
     let connection = context.service.connected(peer);
     let outbox = Rc::new(Outbox::default());
+    let (receiving, sending) = stream.split();
     let mut reader = Reader {
-        stream: &stream,
+        stream: receiving,
         context: &context,
         connection,
         outbox: Rc::clone(&outbox),
         buffer: BytesMut::new(),
         share: context.budget.empty_share(),
-        last_active: Cell::new(time::monotonic()),
+        expected_bytes: 0,
+        has_buffer: false,
+        last_active: time::monotonic(),
     };
     let reading = async {
-        let reason = reader.run().await;
+        let Err(reason) = reader.run().await;
         outbox.end(reason);
         outbox.drop_waiting();
     };
     // `join` polls the reader first: see `Signal::raise_quietly`.
-    let work = join(reading, writer::run(&stream, &outbox, context.limits.idle_max));
+    let work = join(reading, writer::run(&sending, &outbox, context.limits.idle_max));
     let too_late = async {
         context.shutdown.triggered().await;
         time::sleep(context.limits.drain_max).await;
@@ -73,51 +81,43 @@ pub(crate) async fn serve<S: Service>(stream: TcpStream, context: Context<S>) ->
 }
 
 struct Reader<'a, S: Service> {
-    stream: &'a TcpStream,
+    stream: ReadHalf<'a>,
     context: &'a Context<S>,
     connection: S::Connection,
     outbox: Rc<Outbox>,
     buffer: BytesMut,
+    /// Whether there is room in `buffer`; an idle connection has none.
+    has_buffer: bool,
     /// Pays for the unfinished request in `buffer`.
     share: Share,
-    last_active: Cell<time::Instant>,
+    /// How large the next request is expected to be.
+    expected_bytes: usize,
+    last_active: time::Instant,
 }
 
 impl<S: Service> Reader<'_, S> {
     /// Reads and starts requests until there is a reason to stop.
-    async fn run(&mut self) -> CloseReason {
+    async fn run(&mut self) -> Result<Infallible, CloseReason> {
         let shutdown = self.context.shutdown.clone();
         let mut stop = pin!(async move { shutdown.triggered().await });
+        let mut alarm = Alarm::new(self.next_look());
         loop {
-            let handled = match self.start_complete_requests().await {
-                Ok(count) => count,
-                Err(reason) => return reason,
-            };
-            if let Err(reason) = self.make_room().await {
-                return reason;
+            let handled = self.start_complete_requests().await?;
+            if !self.has_buffer {
+                self.has_buffer = true;
+                alarm.set(self.next_look());
             }
-            match self.stream.try_read_buf(&mut self.buffer) {
-                Ok(0) => return self.closed_by_client(),
-                Ok(_) => {
-                    self.last_active.set(time::monotonic());
+            self.make_room().await?;
+            let at_once = futures::poll!(pin!(self.stream.read_buf(&mut self.buffer)));
+            match at_once {
+                Poll::Pending => self.wait_for_bytes(&mut alarm, stop.as_mut()).await?,
+                Poll::Ready(read) => {
+                    self.note_read(read)?;
                     if handled > 0 {
                         // The writer and other connections get their turn, however fast this client sends.
                         task::yield_now().await;
                     }
-                    continue;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return broken(&error),
-            }
-            // What an idle connection holds is its socket and little else.
-            let limit = self.buffer.is_empty().then_some(EMPTY_BUFFER_KEPT);
-            match self.wait_for_bytes(limit, stop.as_mut()).await {
-                Ok(true) => continue,
-                Ok(false) => self.buffer = BytesMut::new(),
-                Err(reason) => return reason,
-            }
-            if let Err(reason) = self.wait_for_bytes(None, stop.as_mut()).await {
-                return reason;
             }
         }
     }
@@ -182,6 +182,8 @@ impl<S: Service> Reader<'_, S> {
 
     fn next_frame(&mut self) -> Result<Option<Bytes>, CloseReason> {
         let Some(length) = self.complete()? else { return Ok(None) };
+        let forgotten = self.expected_bytes - self.expected_bytes / FORGOTTEN;
+        self.expected_bytes = forgotten.max(LENGTH_BYTES + length).min(EXPECTED_MAX_BYTES);
         self.buffer.advance(LENGTH_BYTES);
         Ok(Some(self.buffer.split_to(length).freeze()))
     }
@@ -189,7 +191,14 @@ impl<S: Service> Reader<'_, S> {
     /// Makes room for the next read, and pays for it where it is much.
     async fn make_room(&mut self) -> Result<(), CloseReason> {
         let held = self.buffer.len();
-        let missing = self.announced()?.map_or(READ_BYTES, |length| LENGTH_BYTES + length - held);
+        let missing =
+            self.announced()?.map_or(self.expected_bytes.max(READ_BYTES), |length| LENGTH_BYTES + length - held);
+        // A client's requests are mostly alike: where they were large, one read may bring all of the next.
+        let expected = missing.min(self.expected_bytes.saturating_sub(held));
+        if expected > READ_BYTES && self.context.budget.try_grow(&mut self.share, held + expected) {
+            self.buffer.reserve(expected);
+            return Ok(());
+        }
         let room = missing.min((held * (GROWTH - 1)).max(READ_BYTES));
         if held + room > READ_BYTES {
             self.context.budget.grow(&mut self.share, held + room).await.map_err(CloseReason::NoMemory)?;
@@ -225,46 +234,75 @@ impl<S: Service> Reader<'_, S> {
         }
     }
 
-    /// Waits for bytes, for `limit` if there is one; tells whether some came.
-    async fn wait_for_bytes<F>(&self, limit: Option<Duration>, stop: std::pin::Pin<&mut F>) -> Result<bool, CloseReason>
+    /// Waits until bytes were read, or can be if the buffer was given back meanwhile; ends by error when there is a reason to
+    /// wait no more.
+    async fn wait_for_bytes<F>(&mut self, alarm: &mut Alarm, mut stop: Pin<&mut F>) -> Result<(), CloseReason>
     where
         F: Future<Output = ()>,
     {
-        let mut readable = pin!(self.wait_readable());
-        let wait = select(readable.as_mut(), stop);
-        let waited = match limit {
-            None => wait.await,
-            Some(limit) => match time::timeout(limit, wait).await {
-                Ok(waited) => waited,
-                Err(time::Elapsed) => return Ok(false),
-            },
-        };
-        match waited {
-            Either::Left((result, _)) => result.map(|()| true),
-            Either::Right(_) => Err(CloseReason::Stopping),
+        loop {
+            let Self { stream, buffer, outbox, has_buffer, .. } = self;
+            let read = async {
+                if *has_buffer {
+                    return stream.read_buf(buffer).await.map(Some);
+                }
+                stream.readable().await.map(|()| None)
+            };
+            let ended = async {
+                while !outbox.has_ended() {
+                    outbox.wait_freed().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                read = read => return match read.transpose() {
+                    Some(read) => self.note_read(read),
+                    None => Ok(()),
+                },
+                () = ended => return Err(CloseReason::Stopping),
+                () = stop.as_mut() => return Err(CloseReason::Stopping),
+                () = alarm.rung() => {}
+            }
+            self.look_at_clock()?;
+            alarm.set(self.next_look());
         }
     }
 
-    /// Waits for bytes; ends by error when there is a reason to wait no more.
-    async fn wait_readable(&self) -> Result<(), CloseReason> {
-        let idle_max = self.context.limits.idle_max;
-        let mut readable = pin!(self.stream.readable());
-        let mut ended = pin!(async {
-            while !self.outbox.has_ended() {
-                self.outbox.wait_freed().await;
+    /// Does what the time demands: gives an empty buffer back, and ends a connection that is idle.
+    fn look_at_clock(&mut self) -> Result<(), CloseReason> {
+        let now = time::monotonic();
+        let silence = now - self.last_active;
+        if silence >= self.context.limits.idle_max {
+            if self.outbox.len() == 0 {
+                return Err(CloseReason::Idle);
             }
-        });
-        loop {
-            let silence = time::sleep_until(self.last_active.get() + idle_max);
-            let bytes_or_end = select(readable.as_mut(), ended.as_mut());
-            match select(bytes_or_end, pin!(silence)).await {
-                Either::Left((Either::Left((Ok(()), _)), _)) => return Ok(()),
-                Either::Left((Either::Left((Err(error), _)), _)) => return Err(broken(&error)),
-                Either::Left((Either::Right(_), _)) => return Err(CloseReason::Stopping),
-                // A connection that waits for an answer is not idle: that is our silence, not the client's.
-                Either::Right(_) if self.outbox.len() > 0 => self.last_active.set(time::monotonic()),
-                Either::Right(_) => return Err(CloseReason::Idle),
+            // A connection that waits for an answer is not idle: that is our silence, not the client's.
+            self.last_active = now;
+        }
+        if silence >= EMPTY_BUFFER_KEPT && self.buffer.is_empty() {
+            // What an idle connection holds is its socket and little else.
+            self.buffer = BytesMut::new();
+            self.share = self.context.budget.empty_share();
+            self.has_buffer = false;
+        }
+        Ok(())
+    }
+
+    /// When to look at the clock next. While there is a buffer that is soon, however active the client is: the timer is not
+    /// set anew with each request.
+    fn next_look(&self) -> time::Instant {
+        let idle = self.last_active + self.context.limits.idle_max;
+        if self.has_buffer { idle.min(time::monotonic() + EMPTY_BUFFER_KEPT) } else { idle }
+    }
+
+    fn note_read(&mut self, read: io::Result<usize>) -> Result<(), CloseReason> {
+        match read {
+            Ok(0) => Err(self.closed_by_client()),
+            Ok(_) => {
+                self.last_active = time::monotonic();
+                Ok(())
             }
+            Err(error) => Err(broken(&error)),
         }
     }
 

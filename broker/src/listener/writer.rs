@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use std::time::Duration;
 
 use bytes::Bytes;
-use taffrail_runtime::net::TcpStream;
+use taffrail_runtime::net::WriteHalf;
 use taffrail_storage::FileRange;
 
 use super::connection::{broken, within};
@@ -22,7 +22,7 @@ const FILE_STEP_BYTES: u64 = 256 * 1024;
 
 /// Sends answers until the outbox has ended or the connection is broken. `stall_max`: how long the other end may take
 /// nothing.
-pub(super) async fn run(stream: &TcpStream, outbox: &Outbox, stall_max: Duration) {
+pub(super) async fn run(stream: &WriteHalf<'_>, outbox: &Outbox, stall_max: Duration) {
     let mut frames: Vec<Frame> = Vec::new();
     loop {
         let mut at_end = false;
@@ -52,7 +52,7 @@ pub(super) async fn run(stream: &TcpStream, outbox: &Outbox, stall_max: Duration
     }
 }
 
-async fn send(stream: &TcpStream, frames: &[Frame], stall_max: Duration) -> Result<(), CloseReason> {
+async fn send(stream: &WriteHalf<'_>, frames: &[Frame], stall_max: Duration) -> Result<(), CloseReason> {
     let mut batch = Batch::default();
     for frame in frames {
         match &frame.chunks {
@@ -73,7 +73,7 @@ async fn send(stream: &TcpStream, frames: &[Frame], stall_max: Duration) -> Resu
     batch.flush(stream, stall_max).await
 }
 
-async fn send_file(stream: &TcpStream, range: &FileRange, stall_max: Duration) -> Result<(), CloseReason> {
+async fn send_file(stream: &WriteHalf<'_>, range: &FileRange, stall_max: Duration) -> Result<(), CloseReason> {
     // Ranges without a file of the operating system are copied where answers are made.
     let Some(file) = range.file.as_file() else { return Err(CloseReason::Broken("records without a file".to_owned())) };
     let (mut position, end) = (range.position, range.position + range.length);
@@ -94,7 +94,7 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    async fn add(&mut self, stream: &TcpStream, bytes: &'a Bytes, stall_max: Duration) -> Result<(), CloseReason> {
+    async fn add(&mut self, stream: &WriteHalf<'_>, bytes: &'a Bytes, stall_max: Duration) -> Result<(), CloseReason> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -106,7 +106,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    async fn flush(&mut self, stream: &TcpStream, stall_max: Duration) -> Result<(), CloseReason> {
+    async fn flush(&mut self, stream: &WriteHalf<'_>, stall_max: Duration) -> Result<(), CloseReason> {
         let mut slices = self.pieces.map(IoSlice::new);
         let mut rest = &mut slices[..std::mem::take(&mut self.count)];
         while !rest.is_empty() {

@@ -349,7 +349,7 @@ impl ReplicaManager {
         // What cannot be opened for now has its log there all the same.
         known.extend(hosted.failed().filter_map(|(topic, index)| {
             let log = self.storage.log(&TopicPartition::new(Arc::clone(&topic.name), index))?;
-            (log.topic_id() == topic.id).then(|| Arc::as_ptr(&log))
+            (log.topic_id() == topic.id).then_some(Arc::as_ptr(&log))
         }));
         self.storage.logs().into_iter().filter(|log| !known.contains(&Arc::as_ptr(log))).collect()
     }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, ReadBuf};
 
 use super::send_file;
 
@@ -120,6 +120,47 @@ impl TcpStream {
         self.inner.try_read_buf(buffer)
     }
 
+    /// The two directions, for one task to use at a time each.
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        let (read, write) = self.inner.split();
+        (ReadHalf { inner: read }, WriteHalf { inner: write })
+    }
+}
+
+/// The receiving direction of a connection.
+#[derive(Debug)]
+pub struct ReadHalf<'a> {
+    inner: tokio::net::tcp::ReadHalf<'a>,
+}
+
+impl ReadHalf<'_> {
+    /// Waits until bytes can be read, or the other end has closed.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.inner.readable().await
+    }
+
+    /// Waits for bytes and puts them into `buffer`'s spare capacity. 0 = the other end has closed (or there was no spare
+    /// capacity). Nothing is lost when the future is dropped.
+    ///
+    /// A read that does not fill the capacity has emptied the socket, so the next one waits without asking the system.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub async fn read_buf(&mut self, buffer: &mut bytes::BytesMut) -> io::Result<usize> {
+        self.inner.read_buf(buffer).await
+    }
+}
+
+/// The sending direction of a connection.
+#[derive(Debug)]
+pub struct WriteHalf<'a> {
+    inner: tokio::net::tcp::WriteHalf<'a>,
+}
+
+impl WriteHalf<'_> {
     /// Writes as much of `slices` as the socket takes, waiting until it takes something.
     ///
     /// # Errors
@@ -142,8 +183,8 @@ impl TcpStream {
         let end = position + length;
         while position < end {
             self.inner.writable().await?;
-            let sent =
-                self.inner.try_io(Interest::WRITABLE, || send_file::send(&self.inner, file, position, end - position));
+            let socket = self.inner.as_ref();
+            let sent = socket.try_io(Interest::WRITABLE, || send_file::send(socket, file, position, end - position));
             match sent {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => position += count,
@@ -184,8 +225,6 @@ impl AsyncWrite for TcpStream {
 mod tests {
     use std::io::Write;
 
-    use tokio::io::AsyncReadExt;
-
     use super::*;
 
     #[tokio::test]
@@ -202,8 +241,8 @@ mod tests {
             received
         });
         let (stream, _) = listener.accept().await.unwrap();
-        let stream = stream.attach().unwrap();
-        stream.send_file(&file, 7, 2_900_000).await.unwrap();
+        let mut stream = stream.attach().unwrap();
+        stream.split().1.send_file(&file, 7, 2_900_000).await.unwrap();
         drop(stream);
         assert!(reader.await.unwrap() == content[7..2_900_007]);
     }
@@ -214,7 +253,7 @@ mod tests {
         let listener = TcpListener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let peer = connect(&listener.local_addr().unwrap().to_string()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let error = stream.attach().unwrap().send_file(&file, 0, 10).await.unwrap_err();
+        let error = stream.attach().unwrap().split().1.send_file(&file, 0, 10).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         drop(peer);
     }
