@@ -28,6 +28,10 @@ pub const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
 /// Up to where compacted partitions are clean.
 pub const CLEANER: &str = "cleaner-offset-checkpoint";
 
+/// Before which offset the segments of a partition need not follow each other without a gap, because compaction has been
+/// there. Ours, in Kafka's format; Kafka leaves files alone that it does not know.
+pub const GAPS: &str = "taffrail-gap-checkpoint";
+
 /// Why a checkpoint file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
-use taffrail_core::ids::TopicPartition;
+use taffrail_core::ids::{Offset, TopicPartition};
 
 use crate::disk::Disk;
 use crate::error::{AppendError, Reason};
@@ -16,6 +16,7 @@ use crate::log::Log;
 use crate::maintenance::Removal;
 use crate::offset_file::OffsetFile;
 use crate::options::StorageOptions;
+use crate::presence::Presence;
 use crate::reserve::Reserve;
 use crate::space::SpaceWatch;
 
@@ -33,8 +34,11 @@ pub(crate) struct Env {
     pub(crate) recovery_points: OffsetFile,
     /// Log start offsets that lie within a segment.
     pub(crate) log_starts: OffsetFile,
+    /// Before which offset a log may have gaps between its segments.
+    pub(crate) gaps: OffsetFile,
     pub(crate) reserve: Reserve,
     pub(crate) space: SpaceWatch,
+    pub(crate) presence: Presence,
     warm_bytes: u64,
     fence: OnceLock<Reason>,
     /// When an append that the disk refused was told of last.
@@ -50,10 +54,11 @@ impl Env {
         disk: Arc<dyn Disk>,
         handles: Handles,
         flusher: Flusher,
-        files: (OffsetFile, OffsetFile),
+        files: (OffsetFile, OffsetFile, OffsetFile),
+        presence: Presence,
         options: &StorageOptions,
     ) -> Self {
-        let (recovery_points, log_starts) = files;
+        let (recovery_points, log_starts, gaps) = files;
         Self {
             disk,
             handles,
@@ -61,8 +66,10 @@ impl Env {
             producer_expiration_ms: options.producer_expiration_ms,
             recovery_points,
             log_starts,
+            gaps,
             reserve: Reserve::new(&options.dir),
             space: SpaceWatch::new(&options.dir),
+            presence,
             warm_bytes: options.warm_bytes,
             dir: options.dir.clone(),
             fence: OnceLock::new(),
@@ -88,6 +95,14 @@ impl Env {
         reason
     }
 
+    /// Looks whether the data directory is still there; ends writing for good when it is not.
+    pub(crate) fn check_presence(&self) {
+        if let Some(error) = self.presence.look(&*self.disk) {
+            self.fence(&format!("the data directory {} is gone", self.dir.display()), &error);
+            self.presence.note_lost();
+        }
+    }
+
     /// Tells the log of an append that the disk refused and may take later: a full disk does not fence the directory, so
     /// nothing else would say why producers get errors. Told once in a while only, for all partitions together.
     pub(crate) fn note_refused(&self, partition: &TopicPartition, error: &AppendError, now_ms: i64) {
@@ -101,6 +116,17 @@ impl Env {
         {
             tracing::error!(dir = %self.dir.display(), %partition, %error, "records are refused");
         }
+    }
+
+    /// Notes, durably, that a log may have gaps between its segments before `offset`.
+    pub(crate) fn note_gaps(&self, partition: &TopicPartition, offset: Offset) -> std::io::Result<()> {
+        let is_new = self.gaps.change(|offsets| {
+            let known = offsets.entry(partition.clone()).or_insert(0);
+            let is_new = *known < offset;
+            *known = offset.max(*known);
+            is_new
+        });
+        if is_new { self.gaps.write(&*self.disk, &self.reserve) } else { Ok(()) }
     }
 
     /// Counts bytes that went into the page cache, and gives the count so far: a clock of bytes.

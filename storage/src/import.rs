@@ -51,6 +51,9 @@ pub struct ImportedPartition {
     pub end_offset: Offset,
     /// Bytes of all batches.
     pub bytes: u64,
+    /// Base offset of the last segment that does not begin where the one before it ends, as compaction leaves them; 0 =
+    /// there is none.
+    pub gaps_to: Offset,
 }
 
 /// Why partitions cannot be adopted. Those before the one that is named may be.
@@ -151,8 +154,12 @@ fn inspect_partition(
         log_start_offset: first_base.max(floor),
         end_offset: first_base,
         bytes: 0,
+        gaps_to: 0,
     };
     for (base, log) in &logs {
+        if *base > found.end_offset {
+            found.gaps_to = *base;
+        }
         found.end_offset = check_segment(disk, log, (*base).max(found.end_offset))?;
         found.bytes += disk.stat(log).map_err(failed(log))?.len;
     }
@@ -229,6 +236,7 @@ impl Storage {
         self.env.log_starts.set(&candidate.partition, candidate.log_start_offset);
         self.high_watermarks.set(&candidate.partition, candidate.end_offset);
         let (disk, reserve) = (&*self.env.disk, &self.env.reserve);
+        self.env.note_gaps(&candidate.partition, candidate.gaps_to)?;
         self.env.recovery_points.write(disk, reserve)?;
         self.env.log_starts.write(disk, reserve)?;
         self.high_watermarks.write(disk, reserve)
@@ -320,6 +328,29 @@ mod tests {
         assert!(storage.logs().is_empty());
         let error = storage.import(Path::new("/data"), ImportMode::Copy).unwrap_err();
         assert!(matches!(error, ImportError::NothingFound(_)), "{error}");
+    }
+
+    #[test]
+    fn gaps_that_compaction_has_left_are_adopted_as_they_are() {
+        let disk = FaultDisk::new(1);
+        kafka(&disk);
+        let gone = Path::new("/kafka/t-0");
+        let names = disk.list(gone).unwrap();
+        let mut logs: Vec<_> = names.iter().filter(|entry| entry.name.ends_with(".log")).collect();
+        logs.sort();
+        disk.remove_file(&gone.join(&logs[2].name)).unwrap();
+        for _ in 0..2 {
+            let storage = open(&disk);
+            if storage.logs().is_empty() {
+                storage.import(Path::new("/kafka"), ImportMode::Copy).unwrap();
+            }
+            let log = storage.log(&partition()).unwrap();
+            let offsets: Vec<_> = read_all(&log).iter().map(|batch| batch.header().base_offset).collect();
+            assert!(offsets.windows(2).any(|pair| pair[1] > pair[0] + 2), "{offsets:?}");
+            assert_eq!(log.offline(), None);
+            drop((log, storage));
+            disk.kill();
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod maintenance;
 pub mod names;
 mod offset_file;
 mod options;
+mod presence;
 mod reserve;
 mod scan;
 mod segment;

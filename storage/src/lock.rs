@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::disk::{Disk, DiskLock};
 
 /// Name of the lock file.
-const LOCK: &str = "LOCK";
+pub(crate) const LOCK: &str = "LOCK";
 
 /// Why a data directory cannot be locked.
 #[derive(Debug, thiserror::Error)]

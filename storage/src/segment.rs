@@ -46,6 +46,8 @@ struct Facts {
     modified_ms: Option<i64>,
     /// Positions between which all checksums were compared since the start of the process.
     verified: Range<u64>,
+    /// Set when it was seen that the next segment goes on where this one ends, or need not.
+    is_joined: bool,
     /// Set when an index proved wrong: lookups walk the batches, until maintenance has built it anew.
     index_damaged: bool,
 }
@@ -304,6 +306,39 @@ impl Segment {
         self.facts.lock().index_damaged = false;
     }
 
+    /// Whether it was seen before that the next segment goes on where this one ends.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.facts.lock().is_joined
+    }
+
+    /// Notes that the next segment goes on where this one ends, or need not.
+    pub(crate) fn note_joined(&self) {
+        self.facts.lock().is_joined = true;
+    }
+
+    /// The offset after the last batch: a walk over the few headers behind the last entry of the index.
+    pub(crate) fn end_offset(self: &Arc<Self>, env: &Env) -> Result<Offset, ScanError> {
+        let size = self.size();
+        let entry = self.index_floor_position(env, u64::from(size))?.filter(|entry| entry.position < size);
+        let file = self.open(env, FileKind::Log)?;
+        let walk = |from: u32| {
+            let mut scan = Scan::new(&*file, u64::from(from), u64::from(size), WINDOW_SMALL_BYTES);
+            let mut end_offset = self.base_offset;
+            while let Some(batch) = scan.next()? {
+                end_offset = batch.header.last_offset() + 1;
+            }
+            Ok(end_offset)
+        };
+        match walk(entry.map_or(0, |entry| entry.position)) {
+            // The index does not agree with the batches, which are the truth.
+            Err(ScanError::Invalid { .. }) if entry.is_some() => {
+                self.note_damaged_index();
+                walk(0)
+            }
+            end_offset => end_offset,
+        }
+    }
+
     /// Whether all checksums of a range were compared before.
     pub(crate) fn is_verified(&self, range: &Range<u64>) -> bool {
         let facts = self.facts.lock();
@@ -322,6 +357,7 @@ impl Segment {
     pub(crate) fn note_cut(&self, size: u32) {
         let mut facts = self.facts.lock();
         facts.largest = None;
+        facts.is_joined = false;
         facts.verified = 0..0;
         self.set_size(size);
     }

@@ -11,7 +11,7 @@ use taffrail_core::ids::{Offset, TopicId, TopicPartition};
 use taffrail_runtime::blocking::Pool;
 use taffrail_runtime::time;
 
-use crate::checkpoint::{CLEANER, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS};
+use crate::checkpoint::{CLEANER, GAPS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS};
 use crate::clean_stop;
 use crate::disk::{Disk, DiskLock, Space};
 use crate::env::Env;
@@ -24,6 +24,7 @@ use crate::log::{Found, Log, Trust};
 use crate::names::{Folder, deleted_folder, parse_folder, stray_folder};
 use crate::offset_file::OffsetFile;
 use crate::options::{LogOptions, StorageOptions};
+use crate::presence::Presence;
 use crate::vacancy::{self, Vacancy};
 
 /// Jobs of opening that may wait for a thread at once.
@@ -140,6 +141,7 @@ impl Storage {
         let dir = &options.dir;
         disk.create_dir(dir).map_err(StorageError::io(format!("making {}", dir.display())))?;
         let lock = lock::lock(&*disk, dir)?;
+        let presence = Presence::new(&*disk, dir).map_err(StorageError::io("looking at the lock file"))?;
         let open = |name: &str| {
             // A checkpoint that cannot be read costs time or, for floors, brings deleted records back; it costs no data.
             OffsetFile::open(&*disk, dir.join(name)).unwrap_or_else(|error| {
@@ -147,14 +149,14 @@ impl Storage {
                 OffsetFile::empty(dir.join(name))
             })
         };
-        let files = (open(RECOVERY_POINTS), open(LOG_STARTS));
+        let files = (open(RECOVERY_POINTS), open(LOG_STARTS), open(GAPS));
         let high_watermarks = open(HIGH_WATERMARKS);
         let cleaned_to = open(CLEANER);
         let marks = clean_stop::take(&*disk, dir).map_err(StorageError::io("taking the mark of the clean stop"))?;
         let handles = Handles::new(Arc::clone(&disk), options.open_files_max);
         let flusher = Flusher::new(options.flush_threads);
         let inventory = take_inventory(&*disk, dir).map_err(StorageError::io(format!("listing {}", dir.display())))?;
-        let env = Arc::new(Env::new(disk, handles, flusher, files, &options));
+        let env = Arc::new(Env::new(disk, handles, flusher, files, presence, &options));
         env.reserve.fill(&*env.disk);
         Ok((env, lock, high_watermarks, cleaned_to, inventory, marks))
     }
@@ -290,7 +292,8 @@ impl Storage {
     /// Removes a partition from the checkpoints.
     fn forget(&self, partition: &TopicPartition) -> io::Result<()> {
         let (disk, reserve) = (&*self.env.disk, &self.env.reserve);
-        for file in [&self.env.recovery_points, &self.env.log_starts, &self.high_watermarks, &self.cleaned_to] {
+        let Env { recovery_points, log_starts, gaps, .. } = &*self.env;
+        for file in [recovery_points, log_starts, gaps, &self.high_watermarks, &self.cleaned_to] {
             let Some(offset) = file.get(partition) else { continue };
             file.remove(partition);
             // What could not be written down is not forgotten, so that the next attempt writes it.
@@ -363,6 +366,13 @@ impl Storage {
         self.env.fenced()
     }
 
+    /// Waits until the data directory is gone from under this process, and gives the reason: it was removed, replaced or
+    /// unmounted. Nothing that is written then is found again, so nothing is acknowledged any more.
+    pub async fn lost(&self) -> Reason {
+        self.env.presence.lost().await;
+        self.fenced().cloned().unwrap_or_default()
+    }
+
     /// Room on the volume.
     ///
     /// # Errors
@@ -404,7 +414,8 @@ impl Storage {
     /// Makes everything durable and marks the stop as clean. Nothing may be appended any more; logs that cannot be made
     /// durable keep the mark from being written for them.
     pub async fn close(&self) {
-        if self.is_closed.swap(true, Ordering::AcqRel) {
+        // What stands in the place of a directory that is gone is not ours to write into.
+        if self.is_closed.swap(true, Ordering::AcqRel) || self.env.presence.is_lost() {
             return;
         }
         let mut jobs = Vec::new();
@@ -427,9 +438,9 @@ impl Storage {
         let mut recovery_points = Vec::new();
         for job in jobs {
             match job.await {
-                Ok(Some((log, Ok((end_offset, active_base, active_size))))) => {
-                    recovery_points.push((log.partition().clone(), end_offset));
-                    marks.insert(log.partition().clone(), clean_stop::Mark { end_offset, active_base, active_size });
+                Ok(Some((log, Ok(mark)))) => {
+                    recovery_points.push((log.partition().clone(), mark.end_offset));
+                    marks.insert(log.partition().clone(), mark);
                 }
                 Ok(Some((log, Err(error)))) => {
                     tracing::warn!(partition = %log.partition(), %error, "the partition is not closed cleanly");
@@ -486,9 +497,7 @@ fn open_partition(
     };
     let recovery_point = env.recovery_points.get(&partition).unwrap_or(0);
     let trust = match marks.get(&partition) {
-        Some(mark) => {
-            Trust::Clean { end_offset: mark.end_offset, active_base: mark.active_base, active_size: mark.active_size }
-        }
+        Some(mark) => Trust::Clean(mark.clone()),
         None => Trust::From(recovery_point),
     };
     let found = Found {
@@ -500,7 +509,7 @@ fn open_partition(
         high_watermark: high_watermarks.get(&partition).unwrap_or(0),
         partition,
     };
-    let is_clean = matches!(found.trust, Trust::Clean { .. });
+    let is_clean = matches!(found.trust, Trust::Clean(_));
     let log = Log::open(env, found, now_ms);
     if !is_clean {
         // The process may have died before the folder's first flush.

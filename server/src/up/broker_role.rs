@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::StreamExt;
 use futures::channel::mpsc;
+use futures::future::{Either, select};
 use taffrail_broker::{Broker, BrokerParts, ControllerHandle, Registration, RegistrationError, follow_metadata};
 use taffrail_core::config::{BrokerConfig, BrokerLayers, Overrides};
 use taffrail_core::control::RegisterBroker;
@@ -46,6 +48,9 @@ pub(super) enum RoleEnd {
     /// Signals cannot be received.
     #[error("signals cannot be received: {0}")]
     Signals(String),
+    /// The partitions' directory is not there any more.
+    #[error("{0}")]
+    DirectoryLost(String),
     /// The listener ended.
     #[error("the listener ended")]
     Listener,
@@ -125,6 +130,14 @@ impl BrokerRole {
                 registration
             })
         };
+        {
+            let (storage, member, mut ends) = (Arc::clone(&start.storage), member.clone(), ends.clone());
+            drop(task::spawn(async move {
+                if let Either::Left((reason, _)) = select(pin!(storage.lost()), pin!(member.triggered())).await {
+                    let _ = ends.try_send(RoleEnd::DirectoryLost(reason.to_string()));
+                }
+            }));
+        }
         let maintaining = {
             let (maintenance, member) = (Maintenance::new(Arc::clone(&start.storage)), member.clone());
             task::spawn(async move { maintenance.run(member).await })

@@ -187,6 +187,7 @@ mod tests {
             log_start_offset: 2,
             end_offset: 5,
             bytes: 10,
+            gaps_to: 0,
         }
     }
 

@@ -134,8 +134,10 @@ async fn up(
     let end = running.end(&mut told).await;
     health.set_ready(false);
     let stopping = time::monotonic();
-    stop_within(options.stop_timeout, running).await?;
+    let stopped = stop_within(options.stop_timeout, running).await;
+    // What ended it all explains more than what could not be done after that.
     let signal = end?;
+    stopped?;
     tracing::info!(signal, took_ms = stopping.elapsed().as_millis() as u64, "stopped; everything is on disk");
     Ok(Exit::Done)
 }

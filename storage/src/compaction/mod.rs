@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use taffrail_core::ids::Offset;
 
-use crate::checkpoint::{CLEANER, RECOVERY_POINTS};
+use crate::checkpoint::{CLEANER, GAPS, RECOVERY_POINTS};
 use crate::log::Log;
 use crate::options::LogOptions;
 use crate::segment::Segment;
@@ -61,6 +61,8 @@ impl Storage {
             let written = self.write_recovery_points(&[(log.partition().clone(), recovery_point)]);
             written.map_err(|source| CompactionError::Io { file: RECOVERY_POINTS.to_owned(), source })?;
         }
+        let noted = self.env.note_gaps(log.partition(), closed_to);
+        noted.map_err(|source| CompactionError::Io { file: GAPS.to_owned(), source })?;
         let producers = log.last_producer_offsets();
         let pass = Pass {
             env: &self.env,

@@ -25,8 +25,8 @@ pub(crate) fn rename_segment(disk: &dyn Disk, dir: &Path, base: Offset, from: &s
     Ok(())
 }
 
-/// Finishes what a crash has interrupted in the folder of a partition.
-pub(crate) fn finish_swaps(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+/// Finishes what a crash has interrupted in the folder of a partition; tells whether there was anything.
+pub(crate) fn finish_swaps(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
     let mut logs: Vec<Offset> = Vec::new();
     let mut swaps: BTreeMap<Offset, bool> = BTreeMap::new();
     for entry in disk.list(dir)? {
@@ -36,6 +36,7 @@ pub(crate) fn finish_swaps(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
             _ => {}
         }
     }
+    let is_swapped = !swaps.is_empty();
     for (base, is_decided) in swaps {
         if is_decided {
             let end = end_of(disk, &segment_path(dir, base, FileKind::Log, SWAP))?.max(base + 1);
@@ -53,7 +54,7 @@ pub(crate) fn finish_swaps(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
             rename_segment(disk, dir, base, SWAP, "")?;
         }
     }
-    Ok(())
+    Ok(is_swapped)
 }
 
 /// The offset after the last record of a file of batches.

@@ -128,9 +128,24 @@ fn a_rename_replaces_and_a_replaced_file_is_whole() {
 }
 
 #[test]
+fn a_file_is_the_same_under_another_name_and_another_one_under_the_same_name_is_not() {
+    on_every_disk(|disk, dir| {
+        let (path, moved) = (dir.join("a"), dir.join("b"));
+        let id = |path: &Path| disk.stat(path).unwrap().id;
+        disk.open(&path, OpenMode::CreateNew).unwrap();
+        let first = id(&path);
+        disk.rename(&path, &moved).unwrap();
+        disk.open(&path, OpenMode::CreateNew).unwrap();
+        assert_eq!(id(&moved), first);
+        assert_ne!(id(&path), first);
+    });
+}
+
+#[test]
 fn a_lock_is_held_by_one_and_names_its_holder() {
     on_every_disk(|disk, dir| {
         let held = disk.lock(&dir.join("l"), "me").unwrap();
+        assert!(disk.stat(&dir.join("l")).is_ok(), "it has a file");
         let error = disk.lock(&dir.join("l"), "you").err().unwrap();
         assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::WouldBlock, "me"));
         drop(held);

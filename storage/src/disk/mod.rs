@@ -54,6 +54,17 @@ pub struct FileStat {
     pub len: u64,
     /// Last change of the content, in milliseconds since 1970.
     pub modified_ms: i64,
+    /// Which file it is, whatever its name.
+    pub id: FileId,
+}
+
+/// Tells a file from all others that exist at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    /// Number of the device.
+    pub device: u64,
+    /// Number of the file on it.
+    pub number: u64,
 }
 
 /// Room on the volume of a directory, in bytes.

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::Log;
 use crate::checkpoint;
+use crate::clean_stop::{Mark, MarkedSegment};
 use crate::disk::{self, OpenMode};
 use crate::error::{LogError, is_full, is_out_of_files};
 use crate::names::{FileKind, LEADER_EPOCHS, PARTITION_METADATA, segment_path};
@@ -339,7 +340,7 @@ impl Log {
     }
 
     /// Makes everything durable and writes the snapshot at the end, for a clean stop. Tells what to write into the mark.
-    pub(crate) fn close(&self) -> Result<(Offset, Offset, u32), LogError> {
+    pub(crate) fn close(&self) -> Result<Mark, LogError> {
         if let Some(reason) = self.offline() {
             return Err(LogError::Offline(Arc::clone(reason)));
         }
@@ -357,8 +358,8 @@ impl Log {
         }
         self.flush.flushed.store(end_offset, Ordering::Release);
         self.flush.recovery_point.store(end_offset, Ordering::Release);
-        let writer = self.writer.lock();
-        Ok((end_offset, writer.active.base_offset, writer.position))
+        let marked = |segment: &Arc<Segment>| MarkedSegment { base_offset: segment.base_offset, bytes: segment.size() };
+        Ok(Mark { end_offset, segments: self.segments.read().iter().map(marked).collect() })
     }
 
     /// Builds the indexes of closed segments anew where they proved wrong.

@@ -21,6 +21,7 @@ use crate::segment::Segment;
 
 mod append;
 mod append_each;
+mod borders;
 mod cut;
 mod flush;
 mod open;

@@ -15,6 +15,7 @@ use super::recover::{self, Damage};
 use super::tail::Tail;
 use super::{Log, Writer, producers};
 use crate::checkpoint;
+use crate::clean_stop::{Mark, MarkedSegment};
 use crate::disk;
 use crate::env::Env;
 use crate::index::Growing;
@@ -24,19 +25,22 @@ use crate::segment::Segment;
 use crate::snapshot;
 
 /// How far the files of a partition can be trusted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Trust {
-    /// The process stopped cleanly, and the mark says how the log ended.
-    Clean {
-        /// End of the log.
-        end_offset: Offset,
-        /// Base offset of the active segment.
-        active_base: Offset,
-        /// Size of the active segment.
-        active_size: u32,
-    },
+    /// The process stopped cleanly, and the mark says how it left the log.
+    Clean(Mark),
     /// Everything before this offset was durable; what lies past it must be looked at.
     From(Offset),
+}
+
+impl Trust {
+    /// Up to where the log was durable.
+    fn durable_to(&self) -> Offset {
+        match self {
+            Self::Clean(mark) => mark.end_offset,
+            Self::From(offset) => *offset,
+        }
+    }
 }
 
 /// A partition to open, with what is known about it beforehand.
@@ -65,6 +69,8 @@ struct Listing {
     logs: BTreeSet<Offset>,
     indexes: BTreeSet<Offset>,
     snapshots: BTreeSet<Offset>,
+    /// Whether a compaction that was interrupted has been finished only now.
+    is_swapped: bool,
 }
 
 /// The state of a log that was loaded.
@@ -164,17 +170,49 @@ fn load(env: &Arc<Env>, found: &Found, now_ms: i64) -> Result<Loaded, Damage> {
     let listing = tidy(env, &found.dir).map_err(fail)?;
     let segments = stat_segments(env, &found.dir, &listing).map_err(fail)?;
     if segments.is_empty() {
-        let (Trust::Clean { end_offset: durable_to, .. } | Trust::From(durable_to)) = found.trust;
+        let durable_to = found.trust.durable_to();
         if durable_to > found.log_start_offset {
             let reason = format!("no segment is left, where the log reached offset {durable_to}");
             return Err(Damage::Files(format!("{}: {reason}", found.dir.display())));
         }
         let segment = Segment::create(env, Arc::clone(&found.dir), found.log_start_offset, now_ms).map_err(fail)?;
         // Nothing needs to be looked at in a log that was just made, even if the mark remembers another one.
-        return load_from(env, found, vec![segment], &listing, Trust::From(0), now_ms);
+        return load_from(env, found, vec![segment], &listing, &Trust::From(0), now_ms);
     }
-    rebuild_missing(env, found, &listing, &segments)?;
-    load_from(env, found, segments, &listing, found.trust, now_ms)
+    // A swap that was finished only now has changed what the mark speaks of.
+    let swapped = Trust::From(found.trust.durable_to());
+    let trust = if listing.is_swapped { &swapped } else { &found.trust };
+    if let Trust::Clean(mark) = trust {
+        check_marked(found, &segments, mark)?;
+    }
+    rebuild_missing(env, found, trust, &listing, &segments)?;
+    load_from(env, found, segments, &listing, trust, now_ms)
+}
+
+/// Refuses a log of which segments are not as the clean stop left them. The end of the active one is looked at elsewhere.
+fn check_marked(found: &Found, segments: &[Arc<Segment>], mark: &Mark) -> Result<(), Damage> {
+    for (at, marked) in mark.segments.iter().enumerate() {
+        let next_base = mark.segments.get(at + 1).map_or(mark.end_offset, |next| next.base_offset);
+        // Nothing is lost with a segment that compaction has left empty, or whose records were all deleted.
+        if marked.bytes == 0 || next_base <= found.log_start_offset {
+            continue;
+        }
+        let path = segment_path(&found.dir, marked.base_offset, FileKind::Log, "");
+        let lost = |what: String| {
+            let (first, last) = (marked.base_offset, next_base - 1);
+            Damage::Files(format!("{}: {what}: it had offsets {first} to {last}", path.display()))
+        };
+        let same = segments.binary_search_by_key(&marked.base_offset, |segment| segment.base_offset);
+        match same.ok().and_then(|same| segments.get(same)) {
+            None => return Err(lost("the file is gone since the last stop".to_owned())),
+            Some(segment) if segment.size() != marked.bytes && at + 1 < mark.segments.len() => {
+                let (now, then) = (segment.size(), marked.bytes);
+                return Err(lost(format!("the file has {now} bytes, and had {then} at the last stop")));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
 }
 
 fn load_from(
@@ -182,25 +220,21 @@ fn load_from(
     found: &Found,
     segments: Vec<Arc<Segment>>,
     listing: &Listing,
-    trust: Trust,
+    trust: &Trust,
     now_ms: i64,
 ) -> Result<Loaded, Damage> {
     let fail = |error: io::Error| Damage::io(&found.dir, &error);
     let first_base = segments.first().map_or(0, |segment| segment.base_offset);
-    let is_as_marked =
-        |active: &Arc<Segment>, base: Offset, size: u32| active.base_offset == base && active.size() == size;
+    let is_as_marked = |active: &Arc<Segment>, marked: &MarkedSegment| {
+        active.base_offset == marked.base_offset && active.size() == marked.bytes
+    };
     let clean_end = match (trust, segments.last()) {
-        (Trust::Clean { end_offset, active_base, active_size }, Some(active))
-            if is_as_marked(active, active_base, active_size) =>
-        {
-            Some(end_offset)
+        (Trust::Clean(mark), Some(active)) if mark.segments.last().is_some_and(|last| is_as_marked(active, last)) => {
+            Some(mark.end_offset)
         }
         _ => None,
     };
-    let recovery_point = match trust {
-        Trust::Clean { end_offset, .. } => end_offset,
-        Trust::From(offset) => offset,
-    };
+    let recovery_point = trust.durable_to();
     let (history, is_history_whole) = read_epochs(env, found);
     let mut loaded = match clean_end {
         Some(end_offset) => load_clean(env, segments, end_offset).map_err(fail)?,
@@ -223,8 +257,8 @@ fn load_from(
 
 /// Removes what an interrupted step left behind, and lists the rest.
 fn tidy(env: &Env, dir: &Path) -> io::Result<Listing> {
-    crate::compaction::finish_swaps(&*env.disk, dir)?;
-    let mut listing = Listing::default();
+    let is_swapped = crate::compaction::finish_swaps(&*env.disk, dir)?;
+    let mut listing = Listing { is_swapped, ..Listing::default() };
     for entry in env.disk.list(dir)? {
         let Some((base, kind, ending)) = parse_segment_file(&entry.name) else { continue };
         match (ending, kind) {
@@ -252,15 +286,21 @@ fn stat_segments(env: &Env, dir: &Arc<Path>, listing: &Listing) -> io::Result<Ve
 }
 
 /// Builds indexes whose files are gone, for segments that recovery will not look at.
-fn rebuild_missing(env: &Env, found: &Found, listing: &Listing, segments: &[Arc<Segment>]) -> Result<(), Damage> {
+fn rebuild_missing(
+    env: &Env,
+    found: &Found,
+    trust: &Trust,
+    listing: &Listing,
+    segments: &[Arc<Segment>],
+) -> Result<(), Damage> {
     for (at, segment) in segments.iter().enumerate() {
         if listing.indexes.contains(&segment.base_offset) {
             continue;
         }
         let next_base = segments.get(at + 1).map(|next| next.base_offset);
-        let is_trusted = match found.trust {
-            Trust::Clean { .. } => true,
-            Trust::From(recovery_point) => next_base.is_some_and(|next_base| next_base < recovery_point),
+        let is_trusted = match trust {
+            Trust::Clean(_) => true,
+            Trust::From(recovery_point) => next_base.is_some_and(|next_base| next_base < *recovery_point),
         };
         if is_trusted {
             tracing::warn!(file = %segment.path(FileKind::Index).display(), "the index is gone; it is built anew");

@@ -8,6 +8,7 @@ use taffrail_core::ids::Offset;
 use taffrail_runtime::blocking::{Pool, PoolError};
 
 use super::Log;
+use super::borders::Met;
 use super::tail::Mark;
 use crate::disk::DiskFile;
 use crate::error::ReadError;
@@ -87,11 +88,6 @@ struct Start {
     position: u32,
 }
 
-/// Whether an error says that a segment was taken away, or another file put under its name.
-fn is_gone(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::UnexpectedEof)
-}
-
 /// A range with what belongs to it.
 struct FoundRange {
     range: FileRange,
@@ -122,10 +118,8 @@ impl Log {
                 if from < upper_offset { self.find(from, max_bytes, upper_offset, min_one_batch) } else { Ok(None) };
             let found = match found {
                 // Retention or compaction took the segment away: the batches are in another one now, or gone.
-                Err(ScanError::Io(error)) if is_gone(&error) && attempts < ATTEMPTS_MAX => {
-                    continue;
-                }
-                other => other.map_err(|error| self.read_failed(error))?,
+                Err(met) if met.is_gone() && attempts < ATTEMPTS_MAX => continue,
+                other => other.map_err(|met| self.read_failed(&met))?,
             };
             let Some(found) = found else {
                 let nothing = LogRead {
@@ -169,33 +163,27 @@ impl Log {
         Ok((log_start_offset, end_offset))
     }
 
-    /// Turns what a walk met into an answer. Batches that are not sound take the partition offline.
-    pub(super) fn read_failed(&self, error: ScanError) -> ReadError {
-        match error {
-            ScanError::Io(error) => ReadError::Io(error.to_string().into()),
-            ScanError::Invalid { .. } => ReadError::Offline(self.take_offline(error.to_string())),
-        }
-    }
-
     fn find(
         &self,
         from: Offset,
         max_bytes: u64,
         upper_offset: Offset,
         min_one_batch: bool,
-    ) -> Result<Option<FoundRange>, ScanError> {
+    ) -> Result<Option<FoundRange>, Met> {
         let Some(start) = self.find_start(from)? else { return Ok(None) };
-        let (limit, offset_at_limit) = self.find_limit(&start, upper_offset)?;
+        let met = Met::in_segment(&start.segment);
+        let (limit, offset_at_limit) = self.find_limit(&start, upper_offset).map_err(met)?;
         if start.position >= limit {
             return Ok(None);
         }
-        let file = start.segment.open(&self.env, FileKind::Log)?;
+        let file = start.segment.open(&self.env, FileKind::Log).map_err(Met::in_segment(&start.segment))?;
         let position = u64::from(start.position);
         let everything = u64::from(limit) - position;
         let (length, next_offset) = if everything <= max_bytes {
             (everything, offset_at_limit)
         } else {
-            let Some((length, last)) = self.last_whole_batch(&start, &*file, limit, max_bytes, min_one_batch)? else {
+            let last = self.last_whole_batch(&start, &*file, limit, max_bytes, min_one_batch);
+            let Some((length, last)) = last.map_err(Met::in_segment(&start.segment))? else {
                 return Ok(None);
             };
             let next = last.header.last_offset() + 1;
@@ -203,13 +191,16 @@ impl Log {
             self.tail.lock().push_stop(start.segment.base_offset, mark);
             (length, next)
         };
+        if let Some(next) = start.next.as_ref().filter(|next| next.base_offset == next_offset) {
+            self.check_joined(&start.segment, next).map_err(Met::in_segment(&start.segment))?;
+        }
         let range = FileRange { file, position, length };
         let is_warm = self.is_warm(&start, &range);
         Ok(Some(FoundRange { range, next_offset, is_warm, segment: start.segment }))
     }
 
     /// The batch that contains `from`, or the first after it.
-    fn find_start(&self, from: Offset) -> Result<Option<Start>, ScanError> {
+    fn find_start(&self, from: Offset) -> Result<Option<Start>, Met> {
         let mut from = from;
         while let Some((segment, next)) = self.segment_at(from) {
             let (known, hint) = {
@@ -227,11 +218,13 @@ impl Log {
             if let Some(position) = known {
                 return Ok(Some(Start { segment, next, position }));
             }
-            if let Some(batch) = segment.locate(&self.env, from, segment.size(), hint)? {
+            let batch = segment.locate(&self.env, from, segment.size(), hint).map_err(Met::in_segment(&segment))?;
+            if let Some(batch) = batch {
                 return Ok(Some(Start { segment, next, position: batch.position as u32 }));
             }
             // Compaction has taken the rest of this segment.
             let Some(following) = &next else { return Ok(None) };
+            self.check_joined(&segment, following).map_err(Met::in_segment(&segment))?;
             from = following.base_offset;
         }
         Ok(None)

@@ -225,7 +225,7 @@ fn a_failed_sync_ends_writing_to_the_directory_and_is_never_tried_again() {
     assert!(storage.fenced().unwrap().contains("00000000000000000000.log"));
     assert_eq!(read_all(&log).len(), 1, "reads go on");
     run(storage.close());
-    assert!(disk.content(&Path::new(DIR).join("taffrail-clean-stop")).unwrap() == b"1\n0\n", "no log is called clean");
+    assert!(disk.content(&Path::new(DIR).join("taffrail-clean-stop")).unwrap() == b"2\n0\n", "no log is called clean");
 }
 
 #[test]
@@ -420,4 +420,105 @@ fn the_largest_batch_is_recovered_also_when_the_limits_were_lowered() {
     let (_storage, log) = open_log(&disk, small(1 << 20));
     assert_eq!((log.offline(), log.end_offset()), (None, 2));
     assert_eq!(read_all(&log).len(), 2);
+}
+
+/// Leaves a log of several segments, closed cleanly; gives their base offsets.
+fn log_with_segments(disk: &FaultDisk) -> Vec<i64> {
+    let (storage, log) = open_log(disk, small(1500));
+    for _ in 0..60 {
+        log.append(&[batch(1, 100, 5)], 0, 0).unwrap();
+    }
+    log.set_high_watermark(60);
+    run(log.checkpoint()).unwrap();
+    run(storage.close());
+    let mut bases: Vec<i64> = disk
+        .list(&Path::new(DIR).join("t-0"))
+        .unwrap()
+        .iter()
+        .filter_map(|entry| entry.name.strip_suffix(".log")?.parse().ok())
+        .collect();
+    bases.sort_unstable();
+    assert!(bases.len() > 4, "{bases:?}");
+    bases
+}
+
+fn segment_file(base: i64) -> std::path::PathBuf {
+    crate::names::segment_path(&Path::new(DIR).join("t-0"), base, crate::names::FileKind::Log, "")
+}
+
+#[test]
+fn a_segment_that_was_taken_away_after_a_clean_stop_is_missed_by_name() {
+    let count = log_with_segments(&FaultDisk::new(1)).len();
+    for at in 0..count {
+        let disk = FaultDisk::new(1);
+        let bases = log_with_segments(&disk);
+        disk.remove_file(&segment_file(bases[at])).unwrap();
+        let log = open(&disk).log(&partition()).unwrap();
+        let reason = log.offline().unwrap().to_string();
+        let last = bases.get(at + 1).map_or(59, |next| next - 1);
+        let expected = format!("it had offsets {} to {last}", bases[at]);
+        assert!(reason.contains(&format!("{:020}.log", bases[at])) && reason.contains(&expected), "{reason}");
+    }
+}
+
+#[test]
+fn a_closed_segment_that_was_cut_at_a_batch_after_a_clean_stop_is_found() {
+    let disk = FaultDisk::new(1);
+    let bases = log_with_segments(&disk);
+    let file = disk.open(&segment_file(bases[1]), crate::disk::OpenMode::Write).unwrap();
+    file.set_len(file.len().unwrap() / 2).unwrap();
+    let log = open(&disk).log(&partition()).unwrap();
+    let reason = log.offline().unwrap().to_string();
+    assert!(reason.contains(&format!("{:020}.log", bases[1])), "{reason}");
+}
+
+#[test]
+fn a_gap_that_nothing_told_of_at_the_start_is_found_by_the_first_reader_that_gets_there() {
+    let disk = FaultDisk::new(1);
+    let bases = log_with_segments(&disk);
+    // Without the mark, nothing before the recovery point is looked at.
+    disk.remove_file(&Path::new(DIR).join("taffrail-clean-stop")).unwrap();
+    disk.remove_file(&segment_file(bases[2])).unwrap();
+    let log = open(&disk).log(&partition()).unwrap();
+    assert_eq!(log.offline(), None);
+    assert!(log.read(bases[0], 1 << 20, i64::MAX, true).is_ok(), "before the gap all is well");
+    for from in [bases[1], bases[2]] {
+        assert!(matches!(log.read(from, 1 << 20, i64::MAX, true), Err(ReadError::Offline(_))), "{from}");
+    }
+    let reason = log.offline().unwrap().to_string();
+    let missing = format!("offsets {} to {} are missing", bases[2], bases[3] - 1);
+    assert!(reason.contains(&format!("{:020}.log", bases[1])) && reason.contains(&missing), "{reason}");
+}
+
+#[test]
+fn a_file_that_is_taken_away_while_the_log_runs_takes_it_offline_and_retention_does_not() {
+    let disk = FaultDisk::new(1);
+    let bases = log_with_segments(&disk);
+    let (_storage, log) = open_log(&disk, LogOptions { retention_bytes: 3000, ..small(1500) });
+    log.set_high_watermark(60);
+    assert!(!log.apply_retention(0).unwrap().removed.is_empty());
+    assert!(matches!(log.read(bases[1], 1 << 20, i64::MAX, true), Err(ReadError::OutOfRange { .. })));
+    assert_eq!(log.offline(), None);
+    disk.remove_file(&segment_file(log.log_start_offset())).unwrap();
+    assert!(matches!(log.read(log.log_start_offset(), 1 << 20, i64::MAX, true), Err(ReadError::Offline(_))));
+    let reason = log.offline().unwrap().to_string();
+    assert!(reason.contains(&format!("{:020}.log: the file is gone", log.log_start_offset())), "{reason}");
+}
+
+#[test]
+fn a_folder_that_lost_all_its_segments_is_not_taken_for_a_new_one() {
+    for has_mark in [true, false] {
+        let disk = FaultDisk::new(1);
+        let bases = log_with_segments(&disk);
+        bases.iter().for_each(|base| disk.remove_file(&segment_file(*base)).unwrap());
+        if !has_mark {
+            disk.remove_file(&Path::new(DIR).join("taffrail-clean-stop")).unwrap();
+        }
+        let log = open(&disk).log(&partition()).unwrap();
+        assert!(log.offline().is_some_and(|reason| reason.contains("/data/t-0")), "{:?}", log.offline());
+        assert_eq!(
+            disk.list(&Path::new(DIR).join("t-0")).unwrap().iter().filter(|e| e.name.ends_with(".log")).count(),
+            0
+        );
+    }
 }

@@ -6,6 +6,7 @@ use taffrail_core::ids::{LeaderEpoch, Offset};
 use taffrail_core::record::{BatchRef, DecompressLimits, Decompressor, TimestampType};
 
 use super::Log;
+use super::borders::Met;
 use crate::disk;
 use crate::error::ReadError;
 use crate::index::{self, TimeEntry};
@@ -36,13 +37,14 @@ impl Log {
         for segment in &segments {
             let largest = match segment.largest(&self.env) {
                 Err(ScanError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                other => other.map_err(|error| self.read_failed(error))?,
+                other => other.map_err(|error| self.search_failed(segment, error))?,
             };
             if largest.is_none_or(|largest| largest.timestamp < timestamp) {
                 continue;
             }
-            let found =
-                self.search_segment(segment, timestamp, log_start_offset).map_err(|error| self.read_failed(error))?;
+            let found = self
+                .search_segment(segment, timestamp, log_start_offset)
+                .map_err(|error| self.search_failed(segment, error))?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -58,7 +60,7 @@ impl Log {
         let (log_start_offset, _) = self.check_readable(self.log_start_offset())?;
         let mut best: Option<(Arc<Segment>, i64)> = None;
         for segment in self.segments.read().clone() {
-            let largest = segment.largest(&self.env).map_err(|error| self.read_failed(error))?;
+            let largest = segment.largest(&self.env).map_err(|error| self.search_failed(&segment, error))?;
             if let Some(largest) = largest
                 && best.as_ref().is_none_or(|(_, timestamp)| largest.timestamp > *timestamp)
             {
@@ -66,7 +68,11 @@ impl Log {
             }
         }
         let Some((segment, timestamp)) = best else { return Ok(None) };
-        self.search_segment(&segment, timestamp, log_start_offset).map_err(|error| self.read_failed(error))
+        self.search_segment(&segment, timestamp, log_start_offset).map_err(|error| self.search_failed(&segment, error))
+    }
+
+    fn search_failed(&self, segment: &Arc<Segment>, error: ScanError) -> ReadError {
+        self.read_failed(&Met::in_segment(segment)(error))
     }
 
     /// The first record of a segment that is at or after `offset_min` and not older than `timestamp`.

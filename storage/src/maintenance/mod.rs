@@ -26,6 +26,9 @@ const ROUND: Duration = Duration::from_millis(100);
 /// How often high watermarks are written down (`replica.high.watermark.checkpoint.interval.ms`).
 const HIGH_WATERMARK_MS: i64 = 5_000;
 
+/// How often it is looked whether the data directory is still there.
+const PRESENCE_MS: i64 = 1_000;
+
 /// Bytes past the recovery point after which a log is made durable at the next checkpoint, so that a start after a crash
 /// has no more than this to look at in a partition.
 const UNRECOVERED_BYTES_MAX: u64 = 64 << 20;
@@ -68,6 +71,7 @@ pub struct Maintenance {
     next_checkpoint_ms: i64,
     next_high_watermark_ms: i64,
     next_compaction_ms: i64,
+    next_presence_ms: i64,
 }
 
 impl Maintenance {
@@ -87,6 +91,7 @@ impl Maintenance {
             next_checkpoint_ms: 0,
             next_high_watermark_ms: 0,
             next_compaction_ms: 0,
+            next_presence_ms: 0,
         }
     }
 
@@ -101,6 +106,14 @@ impl Maintenance {
 
     /// Does what is due at `now_ms`. A clock that was set back delays work; it never makes it wrong.
     pub async fn round(&mut self, now_ms: i64) {
+        if self.storage.env.presence.is_lost() {
+            return;
+        }
+        if is_due(&mut self.next_presence_ms, now_ms, PRESENCE_MS) {
+            let env = Arc::clone(&self.storage.env);
+            // Losing this job to a full queue only means looking again later.
+            let _ = self.storage.pool.run(move || env.check_presence()).await;
+        }
         self.storage.env.flusher.work_here();
         self.take_lists(now_ms);
         while let Some(due) = self.deadlines.pop(now_ms) {
@@ -109,8 +122,7 @@ impl Maintenance {
         let options = &self.storage.options;
         let (retention_ms, checkpoint_ms) = (options.retention_check_ms, options.checkpoint_ms);
         let compaction_ms = options.compaction_check_ms;
-        if now_ms >= self.next_retention_ms {
-            self.next_retention_ms = now_ms.saturating_add(retention_ms);
+        if is_due(&mut self.next_retention_ms, now_ms, retention_ms) {
             for (partition, log) in std::mem::take(&mut self.to_retain) {
                 if let Some(log) = log.upgrade() {
                     self.retain(&partition, log, now_ms).await;
@@ -120,16 +132,13 @@ impl Maintenance {
             // Losing this job to a full queue only means trying again in the next round.
             let _ = self.storage.pool.submit(move || env.reserve.fill(&*env.disk));
         }
-        if now_ms >= self.next_checkpoint_ms {
-            self.next_checkpoint_ms = now_ms.saturating_add(checkpoint_ms);
+        if is_due(&mut self.next_checkpoint_ms, now_ms, checkpoint_ms) {
             self.write_recovery_points().await;
         }
-        if now_ms >= self.next_high_watermark_ms {
-            self.next_high_watermark_ms = now_ms.saturating_add(HIGH_WATERMARK_MS);
+        if is_due(&mut self.next_high_watermark_ms, now_ms, HIGH_WATERMARK_MS) {
             self.write_high_watermarks().await;
         }
-        if now_ms >= self.next_compaction_ms {
-            self.next_compaction_ms = now_ms.saturating_add(compaction_ms);
+        if is_due(&mut self.next_compaction_ms, now_ms, compaction_ms) {
             self.compact(now_ms).await;
         }
     }
@@ -321,6 +330,16 @@ impl Maintenance {
             }
         }
     }
+}
+
+/// Whether something that is done every `every_ms` is to be done now, and if so, when it will be again. A clock that was
+/// set back far does not keep it waiting.
+fn is_due(next_ms: &mut i64, now_ms: i64, every_ms: i64) -> bool {
+    let is_due = now_ms >= *next_ms || *next_ms > now_ms.saturating_add(every_ms);
+    if is_due {
+        *next_ms = now_ms.saturating_add(every_ms);
+    }
+    is_due
 }
 
 /// After how long something that failed is tried again.

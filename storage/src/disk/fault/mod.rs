@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::{DirEntry, Disk, DiskFile, DiskLock, FileStat, OpenMode, Space};
+use super::{DirEntry, Disk, DiskFile, DiskLock, FileId, FileStat, OpenMode, Space};
 
 mod inode;
 mod names;
@@ -224,6 +224,15 @@ impl World {
         Ok(())
     }
 
+    /// Makes an empty file; gives the number of its inode.
+    fn make_file(&mut self, path: &Path) -> u64 {
+        let id = self.next_inode;
+        self.next_inode += 1;
+        self.inodes.insert(id, Inode::new(self.now_ms));
+        self.change(Change::Make(path.to_owned(), Node::File(id)));
+        id
+    }
+
     fn change(&mut self, change: Change) {
         self.names.apply(&change);
         self.journal.push(change);
@@ -236,12 +245,7 @@ impl Disk for FaultDisk {
         world.enter(Op::Open, path)?;
         let inode = if mode == OpenMode::CreateNew {
             world.names.check_free(path)?;
-            let id = world.next_inode;
-            world.next_inode += 1;
-            let now_ms = world.now_ms;
-            world.inodes.insert(id, Inode::new(now_ms));
-            world.change(Change::Make(path.to_owned(), Node::File(id)));
-            id
+            world.make_file(path)
         } else {
             world.names.file(path)?
         };
@@ -254,7 +258,8 @@ impl Disk for FaultDisk {
         world.enter(Op::Look, path)?;
         let id = world.names.file(path)?;
         let inode = world.inodes.get(&id).ok_or(io::ErrorKind::NotFound)?;
-        Ok(FileStat { len: inode.current.len() as u64, modified_ms: inode.modified_ms })
+        let id = FileId { device: 0, number: id };
+        Ok(FileStat { len: inode.current.len() as u64, modified_ms: inode.modified_ms, id })
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
@@ -329,6 +334,9 @@ impl Disk for FaultDisk {
         let mut world = self.world.lock();
         if let Some(other) = world.locks.get(path) {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, other.clone()));
+        }
+        if world.names.check_free(path).is_ok() {
+            world.make_file(path);
         }
         world.locks.insert(path.to_owned(), holder.to_owned());
         Ok(Box::new(HeldLock { world: Arc::clone(&self.world), path: path.to_owned(), life: world.life }))

@@ -5,13 +5,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use rustix::fs::{FlockOperation, flock, statvfs};
 
-use super::{DirEntry, Disk, DiskFile, DiskLock, FileStat, OpenMode, Space};
+use super::{DirEntry, Disk, DiskFile, DiskLock, FileId, FileStat, OpenMode, Space};
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -72,7 +73,11 @@ impl<C: Calls> Disk for RealDisk<C> {
     fn stat(&self, path: &Path) -> io::Result<FileStat> {
         let metadata = fs::metadata(path)?;
         let since = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Ok(FileStat { len: metadata.len(), modified_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX) })
+        Ok(FileStat {
+            len: metadata.len(),
+            modified_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+            id: FileId { device: metadata.dev(), number: metadata.ino() },
+        })
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
