@@ -12,7 +12,7 @@ use std::time::Duration;
 use openraft::ServerState;
 use openraft::error::{ClientWriteError, ForwardToLeader};
 use taffrail_core::config::Overrides;
-use taffrail_core::control::{self, Command, ControlError, Inputs, Reply};
+use taffrail_core::control::{self, Command, ControlError, Inputs, Lags, Reply};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::ids::{BrokerId, Uuid};
 use taffrail_core::image::MetadataImage;
@@ -84,6 +84,8 @@ pub(crate) struct Decider {
     feed: Arc<Feed>,
     sessions: Arc<Sessions>,
     static_config: Overrides,
+    /// How far followers are behind, as far as leaders have reported.
+    lags: Lags,
     pending: Option<Pending>,
     /// How many proposals have failed; what was decided before the last failure is void.
     failures: Arc<AtomicU64>,
@@ -102,7 +104,8 @@ impl Decider {
     ) -> (Proposer, task::JoinHandle<()>) {
         let (sender, mut receiver) = mpsc::channel::<Proposal>(PROPOSALS_MAX);
         let failures = Arc::new(AtomicU64::new(0));
-        let mut decider = Self { raft, feed, sessions, static_config, pending: None, failures, reserve };
+        let mut decider =
+            Self { raft, feed, sessions, static_config, lags: Lags::default(), pending: None, failures, reserve };
         let running = task::spawn(async move {
             while let Some(proposal) = receiver.recv().await {
                 decider.carry_out(proposal).await;
@@ -113,7 +116,7 @@ impl Decider {
 
     async fn carry_out(&mut self, proposal: Proposal) {
         let Proposal { command, answer } = proposal;
-        if only_adds(&command) && self.reserve.as_ref().is_some_and(|reserve| reserve.is_used_up()) {
+        if command.can_wait_for_room() && self.reserve.as_ref().is_some_and(|reserve| reserve.is_used_up()) {
             let text = "The disk that holds the metadata is full: free some room, for instance by deleting topics.";
             return send(answer, Err(ControlError::new(ErrorCode::KafkaStorageError, text).into()));
         }
@@ -123,7 +126,13 @@ impl Decider {
         };
         let fresh_ids: Vec<Uuid> = (0..command.ids_needed()).map(|_| random::uuid()).collect();
         let live_brokers: Vec<BrokerId> = self.sessions.live(&image);
-        let inputs = Inputs { fresh_ids: &fresh_ids, live_brokers: &live_brokers, static_config: &self.static_config };
+        let inputs = Inputs {
+            fresh_ids: &fresh_ids,
+            live_brokers: &live_brokers,
+            static_config: &self.static_config,
+            now_ms: time::unix_ms(),
+            lags: &self.lags,
+        };
         match control::decide(&image, &command, &inputs) {
             Err(error) => self.settle(image.offset(), Err(error), answer),
             Ok(decision) if decision.events.is_empty() => self.settle(image.offset(), Ok(decision.reply), answer),
@@ -208,22 +217,6 @@ impl Decider {
             let outcome = if matches!(settled, Ok(Ok(_))) { outcome } else { Err(not_active(None)) };
             send(answer, outcome);
         });
-    }
-}
-
-/// Whether a command can wait until the disk has room: it frees none, and the cluster goes on without it.
-fn only_adds(command: &Command) -> bool {
-    match command {
-        Command::CreateTopics(_)
-        | Command::CreatePartitions(_)
-        | Command::AlterConfigs(_)
-        | Command::AllocateProducerIds(_) => true,
-        Command::CreateCluster { .. }
-        | Command::RegisterBroker(_)
-        | Command::UnfenceBroker(_)
-        | Command::FenceBroker(_)
-        | Command::UnregisterBroker { .. }
-        | Command::DeleteTopics(_) => false,
     }
 }
 

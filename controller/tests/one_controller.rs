@@ -68,6 +68,7 @@ fn registration(incarnation: u8) -> Command {
         }],
         log_dirs: vec![Uuid([7; 16])],
         features: Default::default(),
+        unclean_shutdown: false,
     })
 }
 

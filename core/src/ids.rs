@@ -55,6 +55,9 @@ impl Uuid {
     /// The id that stands for "none" on the wire.
     pub const ZERO: Self = Self([0; 16]);
 
+    /// The id after all others.
+    pub const MAX: Self = Self([0xff; 16]);
+
     /// Whether this is the id that stands for "none".
     pub fn is_zero(&self) -> bool {
         *self == Self::ZERO

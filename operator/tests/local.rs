@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use taffrail_core::config::Overrides;
 use taffrail_core::control::{
-    AlterConfigs, BrokerIdentity, Command, ConfigAlteration, ConfigChanges, Inputs, RegisterBroker, Reply, decide,
+    AlterConfigs, BrokerIdentity, Command, ConfigAlteration, ConfigChanges, Inputs, Lags, RegisterBroker, Reply, decide,
 };
 use taffrail_core::event::{ConfigResource, Listener, SecurityProtocol};
 use taffrail_core::ids::{BrokerId, Uuid};
@@ -25,7 +25,13 @@ fn platform() -> LocalPlatform {
     let propose = move |command: Command| {
         let mut image = image.lock().unwrap();
         let ids: Vec<Uuid> = (0..command.ids_needed()).map(|_| random::uuid()).collect();
-        let inputs = Inputs { fresh_ids: &ids, live_brokers: &[BrokerId(1)], static_config: &Overrides::new() };
+        let inputs = Inputs {
+            fresh_ids: &ids,
+            live_brokers: &[BrokerId(1)],
+            static_config: &Overrides::new(),
+            now_ms: 0,
+            lags: &Lags::default(),
+        };
         let decided = decide(&image, &command, &inputs).map_err(PlatformError::Refused);
         std::future::ready(decided.map(|decision| {
             let mut next = MetadataImage::clone(&image);
@@ -54,6 +60,7 @@ async fn started() -> LocalPlatform {
         }],
         log_dirs: vec![random::uuid()],
         features: Default::default(),
+        unclean_shutdown: false,
     };
     let Reply::BrokerRegistered { epoch } = platform.propose(Command::RegisterBroker(register)).await.unwrap() else {
         panic!("not registered")

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use taffrail_core::config::Overrides;
-use taffrail_core::control::{BrokerIdentity, Command, ControlError, Inputs, RegisterBroker, Reply, decide};
+use taffrail_core::control::{BrokerIdentity, Command, ControlError, Inputs, Lags, RegisterBroker, Reply, decide};
 use taffrail_core::event::{Listener, SecurityProtocol};
 use taffrail_core::ids::{BrokerId, Uuid};
 use taffrail_core::image::MetadataImage;
@@ -49,8 +49,13 @@ impl LocalController {
     async fn carry_out(&self, command: Command) -> Result<Committed, ControlError> {
         let mut image = self.image.lock().await;
         let fresh_ids: Vec<Uuid> = (0..command.ids_needed()).map(|_| random::uuid()).collect();
-        let inputs =
-            Inputs { fresh_ids: &fresh_ids, live_brokers: &[BrokerId(1)], static_config: &Overrides::default() };
+        let inputs = Inputs {
+            fresh_ids: &fresh_ids,
+            live_brokers: &[BrokerId(1)],
+            static_config: &Overrides::default(),
+            now_ms: 0,
+            lags: &Lags::default(),
+        };
         let decision = decide(&image, &command, &inputs)?;
         for event in &decision.events {
             image.apply(event).unwrap();
@@ -128,6 +133,7 @@ impl Cluster {
             }],
             log_dirs: vec![random::uuid()],
             features: BTreeMap::new(),
+            unclean_shutdown: false,
         };
         let registered = self.controller.carry_out(Command::RegisterBroker(register)).await.unwrap();
         let Reply::BrokerRegistered { epoch } = registered.reply else { panic!("{registered:?}") };

@@ -203,6 +203,7 @@ fn request() -> RegisterBroker {
         listeners: Vec::new(),
         log_dirs: Vec::new(),
         features: Default::default(),
+        unclean_shutdown: false,
     }
 }
 

@@ -28,3 +28,5 @@ pub use synonyms::{Synonym, TOPIC_SYNONYMS, of_broker as broker_synonyms, of_top
 pub use table::{find, settings};
 pub use topic_config::{CleanupPolicy, CompressionType, TopicConfig, validate_topic};
 pub use validate::{ConfigError, VALUE_BYTES_MAX, check, known, list_items, validate};
+
+pub(crate) use validate::parse_boolean;

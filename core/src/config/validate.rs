@@ -120,7 +120,7 @@ pub fn check(setting: &Setting, value: &str) -> Result<(), ConfigError> {
 }
 
 /// `true` or `false` in any case.
-pub(super) fn parse_boolean(text: &str) -> Option<bool> {
+pub(crate) fn parse_boolean(text: &str) -> Option<bool> {
     if text.eq_ignore_ascii_case("true") {
         Some(true)
     } else if text.eq_ignore_ascii_case("false") {

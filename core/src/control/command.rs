@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::event::{ConfigResource, FeatureRange, Listener};
+use super::replica_commands::{
+    AlterPartition, ChangeReplicationFactor, CloseGrant, ElectLeaders, JudgeRestart, OpenGrant, ReassignPartitions,
+    Tend,
+};
+use crate::event::{BrokerDuty, ConfigResource, FeatureRange, Listener};
 use crate::ids::{BrokerId, PartitionIndex, TopicId, Uuid};
 
 /// A request to the active controller.
@@ -20,10 +24,19 @@ pub enum Command {
     UnfenceBroker(BrokerIdentity),
     /// A broker is silent, or stops: others lead.
     FenceBroker(BrokerIdentity),
+    /// A broker wants to stop: others lead, while it still serves.
+    BeginShutdown(BrokerIdentity),
     /// A broker will never come back.
     UnregisterBroker {
         /// Which broker.
         broker: BrokerId,
+    },
+    /// Use a broker for everything, only for what it has, or for nothing any more.
+    SetBrokerDuty {
+        /// Which broker.
+        broker: BrokerId,
+        /// What for.
+        duty: BrokerDuty,
     },
     /// Create topics, each on its own.
     CreateTopics(CreateTopics),
@@ -35,6 +48,22 @@ pub enum Command {
     AlterConfigs(AlterConfigs),
     /// Give a broker the next block of producer ids.
     AllocateProducerIds(BrokerIdentity),
+    /// Change who is in sync, as the leaders say.
+    AlterPartition(AlterPartition),
+    /// Move partitions to other brokers, each on its own.
+    ReassignPartitions(ReassignPartitions),
+    /// Change how many replicas topics have, each topic on its own.
+    ChangeReplicationFactor(ChangeReplicationFactor),
+    /// Elect leaders, each partition on its own.
+    ElectLeaders(ElectLeaders),
+    /// The active controller's own work.
+    Tend(Tend),
+    /// Ask whether brokers may be taken down.
+    JudgeRestart(JudgeRestart),
+    /// Ask for the permission to take brokers down.
+    OpenGrant(OpenGrant),
+    /// Give a permission back.
+    CloseGrant(CloseGrant),
 }
 
 impl Command {
@@ -43,6 +72,32 @@ impl Command {
         match self {
             Self::CreateTopics(request) => request.topics.len(),
             _ => 0,
+        }
+    }
+
+    /// Whether it can wait until the controllers' disks have room: it frees none, and what there is goes on without it.
+    pub fn can_wait_for_room(&self) -> bool {
+        match self {
+            Self::CreateTopics(_)
+            | Self::CreatePartitions(_)
+            | Self::AlterConfigs(_)
+            | Self::AllocateProducerIds(_)
+            | Self::ReassignPartitions(_)
+            | Self::ChangeReplicationFactor(_)
+            | Self::Tend(_) => true,
+            Self::CreateCluster { .. }
+            | Self::RegisterBroker(_)
+            | Self::UnfenceBroker(_)
+            | Self::FenceBroker(_)
+            | Self::BeginShutdown(_)
+            | Self::UnregisterBroker { .. }
+            | Self::SetBrokerDuty { .. }
+            | Self::DeleteTopics(_)
+            | Self::AlterPartition(_)
+            | Self::ElectLeaders(_)
+            | Self::JudgeRestart(_)
+            | Self::OpenGrant(_)
+            | Self::CloseGrant(_) => false,
         }
     }
 
@@ -83,6 +138,9 @@ pub struct RegisterBroker {
     pub log_dirs: Vec<Uuid>,
     /// Features it can work with.
     pub features: BTreeMap<Arc<str>, FeatureRange>,
+    /// Whether its disks may lack what was written last: it was not stopped cleanly, and the machine was started again (or
+    /// the disks were mounted again) since. The plain death of a process loses nothing that the page cache has.
+    pub unclean_shutdown: bool,
 }
 
 /// Create topics (Kafka's CreateTopics).

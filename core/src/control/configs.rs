@@ -8,7 +8,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::draft::Draft;
-use super::{AlterConfigs, AlteredResource, ConfigChanges, ConfigOp, ConfigOperation, ControlError, Inputs, Outcome};
+use super::topic_rules::{MIN_IN_SYNC, UNCLEAN};
+use super::{
+    AlterConfigs, AlteredResource, ConfigChanges, ConfigOp, ConfigOperation, ControlError, Inputs, Outcome, elections,
+};
 use crate::collections::HashMap;
 use crate::config::{self, BrokerConfig, BrokerLayers, Kind, Overrides, Scope, Update};
 use crate::errors::ErrorCode;
@@ -52,13 +55,33 @@ pub(super) fn alter(draft: &mut Draft, request: &AlterConfigs, inputs: &Inputs<'
             Err(ControlError::new(ErrorCode::InvalidRequest, "Each resource must appear at most once."))
         };
         let outcome = outcome.map(|events| {
-            for event in events {
-                draft.emit(event);
+            let concerns_leaders = events.iter().any(sets_leader_rules);
+            events.into_iter().for_each(|event| draft.emit(event));
+            if concerns_leaders {
+                reconsider_leaders(draft, resource, inputs);
             }
         });
         results.push(AlteredResource { resource: resource.clone(), outcome });
     }
     results
+}
+
+/// Whether a changed setting decides who may lead.
+fn sets_leader_rules(event: &MetadataEvent) -> bool {
+    let MetadataEvent::ConfigChanged { name, .. } = event else { return false };
+    matches!(&**name, MIN_IN_SYNC | UNCLEAN)
+}
+
+/// Looks again at the partitions whose leaders the settings of `resource` decide.
+fn reconsider_leaders(draft: &mut Draft, resource: &ConfigResource, inputs: &Inputs<'_>) {
+    let rules = inputs.rules(draft.image());
+    let topics: Vec<_> = match resource.kind {
+        ResourceKind::Topic => draft.image().topic(&resource.name).cloned().into_iter().collect(),
+        ResourceKind::Broker => draft.image().topics().iter().cloned().collect(),
+    };
+    for topic in topics {
+        elections::reconsider(draft, rules, &topic);
+    }
 }
 
 /// What changes for one resource, or why nothing may.
@@ -209,6 +232,11 @@ fn check_broker(name: &str, before: &Overrides, after: &Overrides) -> Outcome<()
             Update::PerBroker | Update::ClusterWide => {}
         }
         config::check(setting, value).map_err(|error| refused(&error.to_string()))?;
+    }
+    // The controller must know which minimum a leader goes by, whoever leads.
+    if !name.is_empty() && before.get(MIN_IN_SYNC) != after.get(MIN_IN_SYNC) {
+        let text = format!("Broker-level {MIN_IN_SYNC} cannot be altered while ELR is enabled.");
+        return Err(ControlError::new(ErrorCode::InvalidConfig, text));
     }
     Ok(())
 }

@@ -1,69 +1,83 @@
-//! Who leads when a broker goes or comes.
+//! Who leads, and who counts as in sync, when a broker goes, comes, or comes back with less than it had.
 //!
-//! A leader is always taken from the ISR, in the order of the replicas. The last member of an ISR stays in it when it
-//! goes: only it is known to have every committed record, so the partition waits for it, without a leader.
+//! Only partitions that the broker keeps are looked at (see [`ReplicaIndex`](crate::image::ReplicaIndex)), and one that is
+//! not concerned costs nothing but the look.
 
 use std::sync::Arc;
 
 use super::draft::Draft;
+use super::partition_change::{Loss, PartitionChange};
+use super::topic_rules::{DefaultRules, TopicRules};
 use crate::event::{MetadataEvent, PartitionState};
-use crate::ids::{BrokerId, PartitionIndex, TopicId};
-use crate::image::MetadataImage;
+use crate::ids::BrokerId;
+use crate::image::{MetadataImage, PartitionKey, TopicImage};
 
 /// Takes `broker` out of every ISR it can leave, and gives what it leads to others.
-pub(super) fn resign(draft: &mut Draft, broker: BrokerId) {
-    let changes = changes(draft.image(), |image, state| {
+pub(super) fn resign(draft: &mut Draft, rules: DefaultRules, broker: BrokerId) {
+    let concerned = draft.image().replica_index().hosted_by(broker).collect();
+    change_each(draft, rules, concerned, |image, state, rules| {
         if !state.isr.contains(&broker) {
             return None;
         }
-        let mut next = PartitionState::clone(state);
-        if next.isr.len() > 1 {
-            next.isr.retain(|member| *member != broker);
-        }
-        if next.leader == broker {
-            next.leader = candidate(image, &next, Some(broker));
-            next.leader_epoch += 1;
-        }
-        (next.isr != state.isr || next.leader != state.leader).then_some(next)
+        let may_lead = |id| id != broker && image.may_lead(id);
+        PartitionChange::new(state, rules, &may_lead).without(broker).build()
     });
-    emit(draft, changes);
 }
 
-/// Elects `broker`, which may lead now, where nobody leads and it is in the ISR.
-pub(super) fn stand(draft: &mut Draft, broker: BrokerId) {
-    let changes = changes(draft.image(), |image, state| {
-        if state.leader != BrokerId::NONE || !state.isr.contains(&broker) {
+/// Takes `broker` out of all that it counts in as one who has every committed record: it may not have them any more.
+pub(super) fn lose(draft: &mut Draft, rules: DefaultRules, broker: BrokerId, loss: Loss) {
+    let concerned = draft.image().replica_index().hosted_by(broker).collect();
+    change_each(draft, rules, concerned, |image, state, rules| {
+        if !state.isr.contains(&broker) && !state.eligible.contains(&broker) && !state.last_known.contains(&broker) {
             return None;
         }
-        let mut next = PartitionState::clone(state);
-        next.leader = candidate(image, &next, None);
-        next.leader_epoch += 1;
-        (next.leader != BrokerId::NONE).then_some(next)
+        let may_lead = |id| id != broker && image.may_lead(id);
+        PartitionChange::new(state, rules, &may_lead).lost(broker, loss).build()
     });
-    emit(draft, changes);
 }
 
-/// The first replica that is in the ISR and may lead, `without` one that is about to go.
-fn candidate(image: &MetadataImage, state: &PartitionState, without: Option<BrokerId>) -> BrokerId {
-    let may_lead = |id: &&BrokerId| state.isr.contains(id) && image.is_active(**id) && Some(**id) != without;
-    state.replicas.iter().find(may_lead).copied().unwrap_or(BrokerId::NONE)
+/// Elects `broker`, which may lead now, where nobody leads and it has what it takes.
+pub(super) fn stand(draft: &mut Draft, rules: DefaultRules, broker: BrokerId) {
+    let concerned = draft.image().replica_index().leaderless().collect();
+    change_each(draft, rules, concerned, |image, state, rules| {
+        if !state.replicas.contains(&broker) {
+            return None;
+        }
+        let may_lead = |id| image.may_lead(id);
+        PartitionChange::new(state, rules, &may_lead).build()
+    });
 }
 
-type Change = (TopicId, PartitionIndex, PartitionState);
-
-fn changes(
-    image: &MetadataImage,
-    change: impl Fn(&MetadataImage, &PartitionState) -> Option<PartitionState>,
-) -> Vec<Change> {
-    let partitions = image.topics().iter().flat_map(|topic| topic.numbered().map(move |numbered| (topic.id, numbered)));
-    partitions
-        .filter_map(|(topic_id, (partition, state))| change(image, state).map(|next| (topic_id, partition, next)))
-        .collect()
+/// Looks at the partitions of `topic` again after its settings changed: with a smaller minimum, the ISR may commit without
+/// those that were eligible; where unclean elections are allowed now, somebody leads.
+pub(super) fn reconsider(draft: &mut Draft, rules: DefaultRules, topic: &TopicImage) {
+    let is_concerned = |state: &PartitionState| !state.eligible.is_empty() || !state.has_leader();
+    let numbered = topic.numbered().filter(|(_, state)| is_concerned(state));
+    let concerned = numbered.map(|(partition, _)| (topic.id, partition)).collect();
+    change_each(draft, rules, concerned, |image, state, rules| {
+        let may_lead = |id| image.may_lead(id);
+        PartitionChange::new(state, rules, &may_lead).build()
+    });
 }
 
-fn emit(draft: &mut Draft, changes: Vec<Change>) {
-    for (topic_id, partition, mut state) in changes {
-        state.partition_epoch += 1;
-        draft.emit(MetadataEvent::PartitionChanged { topic_id, partition, state: Arc::new(state) });
+/// Emits what `change` makes of each of `concerned`.
+pub(super) fn change_each(
+    draft: &mut Draft,
+    rules: DefaultRules,
+    concerned: Vec<PartitionKey>,
+    change: impl Fn(&MetadataImage, &PartitionState, TopicRules) -> Option<PartitionState>,
+) {
+    for key in concerned {
+        let image = draft.image();
+        let Some(topic) = image.topic_by_id(key.0) else { continue };
+        let Some(state) = topic.partition(key.1) else { continue };
+        if let Some(next) = change(image, state, rules.of(image, &topic.name)) {
+            emit(draft, key, next);
+        }
     }
+}
+
+/// A partition has another state from now on.
+pub(super) fn emit(draft: &mut Draft, (topic_id, partition): PartitionKey, state: PartitionState) {
+    draft.emit(MetadataEvent::PartitionChanged { topic_id, partition, state: Arc::new(state) });
 }

@@ -4,17 +4,26 @@
 //! the reply leave. A command is carried out whole or, where Kafka answers for each topic or resource on its own, item by
 //! item: each item sees what the items before it did.
 
+mod alter_partition;
 mod brokers;
 mod command;
 mod configs;
 mod delete_topics;
 mod draft;
+mod elect;
 mod elections;
 mod error;
+mod grants;
+mod partition_change;
 mod partitions;
 mod placement;
 mod producer_ids;
+mod reassign;
+mod replica_commands;
 mod reply;
+mod restart;
+mod tend;
+mod topic_rules;
 mod topics;
 
 #[cfg(test)]
@@ -25,10 +34,22 @@ pub use command::{
     CreatePartitions, CreateTopics, DeleteTopics, NewPartitions, NewTopic, RegisterBroker, ReplicaAssignment, TopicRef,
 };
 pub use error::ControlError;
+pub use grants::{GRANT_BROKERS_MAX, GRANT_DURATION_MAX_MS};
 pub use producer_ids::PRODUCER_ID_BLOCK;
-pub use reply::{AlteredResource, CreatedTopic, DeletedTopic, Outcome, ProducerIdBlock, Reply, TopicOutcomes};
+pub use replica_commands::{
+    AlterPartition, ChangeReplicationFactor, CloseGrant, ElectLeaders, ElectionKind, IsrChange, JudgeRestart,
+    OpenGrant, ReassignPartitions, Reassignment, Tend,
+};
+pub use reply::{
+    AlteredPartition, AlteredResource, CreatedTopic, DeletedTopic, Outcome, PartitionOutcome, ProducerIdBlock, Reply,
+    Tended, TopicOutcomes,
+};
+pub use restart::{
+    AffectedPartition, Behind, FollowerLag, LISTED_PARTITIONS_MAX, Lags, RestartVerdict, SmallPartitions,
+};
 
 use draft::Draft;
+use topic_rules::DefaultRules;
 
 use crate::config::Overrides;
 use crate::errors::ErrorCode;
@@ -48,6 +69,17 @@ pub struct Inputs<'a> {
     pub live_brokers: &'a [BrokerId],
     /// Broker settings that the controller was started with: below what the metadata set, above the defaults.
     pub static_config: &'a Overrides,
+    /// Unix time in milliseconds, by which grants expire.
+    pub now_ms: i64,
+    /// How far followers are behind, as leaders have reported to this controller.
+    pub lags: &'a Lags,
+}
+
+impl Inputs<'_> {
+    /// What decides who may lead a topic's partitions.
+    fn rules(&self, image: &MetadataImage) -> DefaultRules {
+        DefaultRules::resolve(image, self.static_config)
+    }
 }
 
 /// What to do, and what to say when it is done.
@@ -76,12 +108,6 @@ pub fn decide(image: &MetadataImage, command: &Command, inputs: &Inputs<'_>) -> 
     }
     let reply = match command {
         Command::CreateCluster { .. } => Reply::Done,
-        Command::RegisterBroker(request) => {
-            Reply::BrokerRegistered { epoch: brokers::register(&mut draft, request, inputs)? }
-        }
-        Command::UnfenceBroker(broker) => brokers::unfence(&mut draft, *broker)?,
-        Command::FenceBroker(broker) => brokers::fence(&mut draft, *broker)?,
-        Command::UnregisterBroker { broker } => brokers::unregister(&mut draft, *broker)?,
         Command::CreateTopics(request) => Reply::TopicsCreated(topics::create(&mut draft, request, inputs)?),
         Command::DeleteTopics(request) => Reply::TopicsDeleted(delete_topics::delete(&mut draft, request, inputs)?),
         Command::CreatePartitions(request) => Reply::PartitionsCreated(partitions::create(&mut draft, request)?),
@@ -89,6 +115,41 @@ pub fn decide(image: &MetadataImage, command: &Command, inputs: &Inputs<'_>) -> 
         Command::AllocateProducerIds(broker) => {
             Reply::ProducerIdsAllocated(producer_ids::allocate(&mut draft, *broker)?)
         }
+        _ => decide_replicas(&mut draft, command, inputs)?,
     };
     Ok(draft.decided(reply, keep))
+}
+
+/// The commands about brokers and replicas.
+fn decide_replicas(draft: &mut Draft, command: &Command, inputs: &Inputs<'_>) -> Result<Reply, ControlError> {
+    let rules = inputs.rules(draft.image());
+    Ok(match command {
+        Command::RegisterBroker(request) => {
+            Reply::BrokerRegistered { epoch: brokers::register(draft, request, inputs)? }
+        }
+        Command::UnfenceBroker(broker) => brokers::unfence(draft, *broker, rules)?,
+        Command::FenceBroker(broker) => brokers::fence(draft, *broker, rules)?,
+        Command::BeginShutdown(broker) => brokers::begin_shutdown(draft, *broker, rules)?,
+        Command::UnregisterBroker { broker } => brokers::unregister(draft, *broker, rules)?,
+        Command::SetBrokerDuty { broker, duty } => brokers::set_duty(draft, *broker, *duty)?,
+        Command::AlterPartition(request) => Reply::PartitionsAltered(alter_partition::alter(draft, request, rules)?),
+        Command::ReassignPartitions(request) => Reply::PartitionsReassigned(reassign::alter(draft, request, rules)?),
+        Command::ChangeReplicationFactor(request) => {
+            Reply::ReplicationFactorsChanged(reassign::change_factor(draft, request, rules)?)
+        }
+        Command::ElectLeaders(request) => Reply::LeadersElected(elect::elect(draft, request, rules)),
+        Command::Tend(request) => Reply::Tended(tend::tend(draft, request, inputs)),
+        Command::JudgeRestart(request) => {
+            let (image, brokers) = (draft.image(), &request.brokers);
+            Reply::RestartJudged(restart::judge(image, brokers, request.policy, rules, inputs.lags))
+        }
+        Command::OpenGrant(request) => grants::open(draft, request, inputs)?,
+        Command::CloseGrant(request) => grants::close(draft, request)?,
+        Command::CreateCluster { .. }
+        | Command::CreateTopics(_)
+        | Command::DeleteTopics(_)
+        | Command::CreatePartitions(_)
+        | Command::AlterConfigs(_)
+        | Command::AllocateProducerIds(_) => unreachable!("decided with the commands about topics"),
+    })
 }

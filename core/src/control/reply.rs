@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::ControlError;
-use crate::event::ConfigResource;
-use crate::ids::{ProducerId, TopicId};
+use super::{ControlError, RestartVerdict};
+use crate::event::{ConfigResource, Grant, PartitionState};
+use crate::ids::{PartitionIndex, ProducerId, TopicId};
 
 /// What became of one item of a command.
 pub type Outcome<T> = Result<T, ControlError>;
@@ -32,6 +32,55 @@ pub enum Reply {
     ConfigsAltered(Vec<AlteredResource>),
     /// A block of producer ids.
     ProducerIdsAllocated(ProducerIdBlock),
+    /// For each partition of the request, in its order.
+    PartitionsAltered(Vec<AlteredPartition>),
+    /// For each partition of the request, in its order.
+    PartitionsReassigned(Vec<PartitionOutcome>),
+    /// For each topic of the request, in its order.
+    ReplicationFactorsChanged(TopicOutcomes<()>),
+    /// For each partition of the request, in its order; for those that needed an election, if all were meant.
+    LeadersElected(Vec<PartitionOutcome>),
+    /// What was done.
+    Tended(Tended),
+    /// Whether brokers may be taken down; also the answer to who asked for a grant and does not get it.
+    RestartJudged(RestartVerdict),
+    /// The grant is open.
+    GrantOpened(Grant),
+}
+
+/// A partition whose ISR was to change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlteredPartition {
+    /// Which topic.
+    pub topic_id: TopicId,
+    /// Which partition.
+    pub partition: PartitionIndex,
+    /// The state that it has now.
+    pub outcome: Outcome<Arc<PartitionState>>,
+}
+
+/// What became of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionOutcome {
+    /// Name of the topic.
+    pub topic: Arc<str>,
+    /// Number of the partition.
+    pub partition: PartitionIndex,
+    /// What became of it.
+    pub outcome: Outcome<()>,
+}
+
+/// What a run of the controller's own work did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tended {
+    /// Leaders that were elected.
+    pub elections: u32,
+    /// Moves of partitions that were started.
+    pub moves: u32,
+    /// Partitions on draining brokers that no other broker can take.
+    pub stuck: u32,
+    /// Whether there is more to do than was allowed.
+    pub is_unfinished: bool,
 }
 
 /// A topic that was created, or could be.

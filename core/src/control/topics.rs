@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::draft::Draft;
 use super::{
     ControlError, CreateTopics, CreatedTopic, Inputs, NewTopic, Outcome, PARTITIONS_PER_COMMAND_MAX, ReplicaAssignment,
-    TopicOutcomes, configs, placement,
+    TopicOutcomes, configs, placement, tend,
 };
 use crate::collections::HashMap;
 use crate::config::BrokerLayers;
@@ -137,6 +137,10 @@ fn replicas_of_all(image: &MetadataImage, topic: &NewTopic, defaults: &Defaults)
     }
     let count = if topic.partitions == -1 { defaults.partitions } else { topic.partitions };
     let factor = if topic.replication_factor == -1 { defaults.replication_factor } else { topic.replication_factor };
+    // The cluster's own topics take what they can get, and are given more when brokers come.
+    let attainable = tend::internal_factor(image, &defaults.layers, &topic.name).filter(|it| *it > 0);
+    let attainable = attainable.and_then(|it| i16::try_from(it).ok()).unwrap_or(factor);
+    let factor = factor.min(attainable);
     placement::place(image, usize::try_from(count).unwrap_or_default(), factor)
 }
 
@@ -210,7 +214,7 @@ pub(super) fn first_state(
     index: usize,
     placed: bool,
 ) -> Outcome<PartitionState> {
-    let isr: Vec<BrokerId> = replicas.iter().copied().filter(|id| image.is_active(*id)).collect();
+    let isr: Vec<BrokerId> = replicas.iter().copied().filter(|id| image.may_lead(*id)).collect();
     if !isr.is_empty() {
         return Ok(PartitionState::new(replicas, isr));
     }

@@ -76,4 +76,37 @@ pub struct BrokerRegistration {
     pub features: BTreeMap<Arc<str>, FeatureRange>,
     /// Whether it may neither lead nor join an ISR.
     pub fenced: bool,
+    /// Whether it is about to stop: it serves on, but nothing new is given to it.
+    pub shutting_down: bool,
+}
+
+/// What the operator wants a broker to be used for. Belongs to the number, not to the process: it outlives registrations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum BrokerDuty {
+    /// Everything.
+    #[default]
+    Serving,
+    /// It keeps what it has and gets no new replicas.
+    Cordoned,
+    /// Its replicas move to other brokers.
+    Draining,
+}
+
+impl BrokerDuty {
+    /// All duties.
+    pub const ALL: [Self; 3] = [Self::Serving, Self::Cordoned, Self::Draining];
+
+    /// The number that stands for it in encodings.
+    pub fn code(self) -> i32 {
+        match self {
+            Self::Serving => 0,
+            Self::Cordoned => 1,
+            Self::Draining => 2,
+        }
+    }
+
+    /// The duty with this number.
+    pub fn from_code(code: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|duty| duty.code() == code)
+    }
 }

@@ -6,12 +6,14 @@
 
 mod broker;
 mod config;
+mod grant;
 mod partition;
 
 use std::sync::Arc;
 
-pub use broker::{BrokerRegistration, FeatureRange, Listener, SecurityProtocol};
+pub use broker::{BrokerDuty, BrokerRegistration, FeatureRange, Listener, SecurityProtocol};
 pub use config::{ConfigResource, ResourceKind};
+pub use grant::Grant;
 pub use partition::PartitionState;
 
 use crate::ids::{BrokerId, PartitionIndex, ProducerId, TopicId, Uuid};
@@ -47,6 +49,20 @@ pub enum MetadataEvent {
         broker: BrokerId,
         /// Its registration's epoch.
         epoch: i64,
+    },
+    /// A broker is about to stop: it hands over what it leads.
+    BrokerShuttingDown {
+        /// Which broker.
+        broker: BrokerId,
+        /// Its registration's epoch.
+        epoch: i64,
+    },
+    /// The operator wants a broker to be used differently.
+    BrokerDutyChanged {
+        /// Which broker.
+        broker: BrokerId,
+        /// What for.
+        duty: BrokerDuty,
     },
     /// A broker is gone for good.
     BrokerUnregistered {
@@ -95,6 +111,15 @@ pub enum MetadataEvent {
         name: Arc<str>,
         /// The value set explicitly; `None` = what stands below counts again.
         value: Option<Arc<str>>,
+    },
+    /// The operator may take brokers down; replaces the grant before, which ends.
+    GrantOpened(Arc<Grant>),
+    /// The operator gave its grant back, or it was taken from it.
+    GrantClosed {
+        /// Number of the grant.
+        id: i64,
+        /// Epoch of the operator that closed it: from now on older ones are refused.
+        operator_epoch: i64,
     },
     /// All producer ids below `next` are given away.
     ProducerIdsAllocated {

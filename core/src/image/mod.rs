@@ -4,19 +4,24 @@
 //! publishing a new image after a batch of events costs what the batch changed, however large the cluster is. There is
 //! one way forward, [`MetadataImage::apply`], for everybody.
 
+mod replica_index;
 mod snapshot;
 mod topics;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
 
+pub use replica_index::{BrokerLoad, PartitionKey, ReplicaIndex};
 pub use snapshot::SnapshotError;
 pub use topics::{TopicImage, TopicsImage};
 
 use crate::config::{BrokerLayers, Overrides};
-use crate::event::{BrokerRegistration, ConfigResource, MetadataEvent};
+use crate::event::{BrokerDuty, BrokerRegistration, ConfigResource, Grant, MetadataEvent, PartitionState};
 use crate::ids::{BrokerId, PartitionIndex, ProducerId, TopicId, Uuid};
 
 /// An event does not fit the image: it comes from another cluster's log, or a log with a hole. What was applied before
@@ -78,6 +83,10 @@ pub struct MetadataImage {
     cluster_id: Option<Uuid>,
     features: Arc<BTreeMap<Arc<str>, i16>>,
     brokers: Arc<BTreeMap<BrokerId, Arc<BrokerRegistration>>>,
+    /// Brokers that are not just serving.
+    duties: Arc<BTreeMap<BrokerId, BrokerDuty>>,
+    grant: Option<Arc<Grant>>,
+    operator_epoch: i64,
     topics: TopicsImage,
     configs: RedBlackTreeMapSync<ConfigResource, Arc<Overrides>>,
     next_producer_id: ProducerId,
@@ -90,6 +99,9 @@ impl Default for MetadataImage {
             cluster_id: None,
             features: Arc::default(),
             brokers: Arc::default(),
+            duties: Arc::default(),
+            grant: None,
+            operator_epoch: -1,
             topics: TopicsImage::default(),
             configs: RedBlackTreeMapSync::new_sync(),
             next_producer_id: 0,
@@ -126,6 +138,41 @@ impl MetadataImage {
     /// Whether the broker is registered and not fenced: only then may it lead or be in an ISR.
     pub fn is_active(&self, id: BrokerId) -> bool {
         self.brokers.get(&id).is_some_and(|broker| !broker.fenced)
+    }
+
+    /// Whether the broker may be made a leader or a member of an ISR: it is active, and not about to stop.
+    pub fn may_lead(&self, id: BrokerId) -> bool {
+        self.brokers.get(&id).is_some_and(|broker| !broker.fenced && !broker.shutting_down)
+    }
+
+    /// What the operator wants the broker to be used for.
+    pub fn duty(&self, id: BrokerId) -> BrokerDuty {
+        self.duties.get(&id).copied().unwrap_or_default()
+    }
+
+    /// Brokers that are cordoned or draining.
+    pub fn duties(&self) -> &BTreeMap<BrokerId, BrokerDuty> {
+        &self.duties
+    }
+
+    /// The last grant that was opened, unless it was closed; it may have expired.
+    pub fn grant(&self) -> Option<&Arc<Grant>> {
+        self.grant.as_ref()
+    }
+
+    /// Highest epoch of an operator that opened or closed a grant: older operators are refused. -1 = there was none.
+    pub fn operator_epoch(&self) -> i64 {
+        self.operator_epoch
+    }
+
+    /// A partition by its topic's id and its number.
+    pub fn partition(&self, (topic, partition): PartitionKey) -> Option<&Arc<PartitionState>> {
+        self.topic_by_id(topic)?.partition(partition)
+    }
+
+    /// Which partitions concern a broker, and which need attention.
+    pub fn replica_index(&self) -> &ReplicaIndex {
+        self.topics.replica_index()
     }
 
     /// All topics.
@@ -194,11 +241,35 @@ impl MetadataImage {
             MetadataEvent::BrokerRegistered(registration) => {
                 Arc::make_mut(&mut self.brokers).insert(registration.id, Arc::clone(registration));
             }
-            MetadataEvent::BrokerFenced { broker, epoch } => self.set_fenced(offset, *broker, *epoch, true)?,
-            MetadataEvent::BrokerUnfenced { broker, epoch } => self.set_fenced(offset, *broker, *epoch, false)?,
+            MetadataEvent::BrokerFenced { broker, epoch } => {
+                // Whoever was about to stop has stopped by now.
+                self.change_broker(offset, *broker, *epoch, |it| (it.fenced, it.shutting_down) = (true, false))?;
+            }
+            MetadataEvent::BrokerUnfenced { broker, epoch } => {
+                self.change_broker(offset, *broker, *epoch, |it| it.fenced = false)?;
+            }
             MetadataEvent::BrokerUnregistered { broker, epoch } => {
                 self.registration(offset, *broker, *epoch)?;
                 Arc::make_mut(&mut self.brokers).remove(broker);
+                Arc::make_mut(&mut self.duties).remove(broker);
+            }
+            MetadataEvent::BrokerShuttingDown { broker, epoch } => {
+                self.change_broker(offset, *broker, *epoch, |it| it.shutting_down = true)?;
+            }
+            MetadataEvent::BrokerDutyChanged { broker, duty } => {
+                let duties = Arc::make_mut(&mut self.duties);
+                match duty {
+                    BrokerDuty::Serving => duties.remove(broker),
+                    duty => duties.insert(*broker, *duty),
+                };
+            }
+            MetadataEvent::GrantOpened(grant) => {
+                self.operator_epoch = self.operator_epoch.max(grant.operator_epoch);
+                self.grant = Some(Arc::clone(grant));
+            }
+            MetadataEvent::GrantClosed { id, operator_epoch } => {
+                self.operator_epoch = self.operator_epoch.max(*operator_epoch);
+                self.grant = self.grant.take().filter(|grant| grant.id != *id);
             }
             MetadataEvent::TopicCreated { name, topic_id } => self.topics.create(offset, name, *topic_id)?,
             MetadataEvent::PartitionCreated { topic_id, partition, state } => {
@@ -228,9 +299,15 @@ impl MetadataImage {
         })
     }
 
-    fn set_fenced(&mut self, offset: i64, broker: BrokerId, epoch: i64, fenced: bool) -> Result<(), ApplyError> {
+    fn change_broker(
+        &mut self,
+        offset: i64,
+        broker: BrokerId,
+        epoch: i64,
+        change: impl FnOnce(&mut BrokerRegistration),
+    ) -> Result<(), ApplyError> {
         let mut registration = Arc::clone(self.registration(offset, broker, epoch)?);
-        Arc::make_mut(&mut registration).fenced = fenced;
+        change(Arc::make_mut(&mut registration));
         Arc::make_mut(&mut self.brokers).insert(broker, registration);
         Ok(())
     }

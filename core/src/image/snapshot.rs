@@ -31,6 +31,12 @@ impl MetadataImage {
             .iter()
             .map(|(name, level)| MetadataEvent::FeatureLevelChanged { name: Arc::clone(name), level: *level });
         let brokers = self.brokers.values().map(|broker| MetadataEvent::BrokerRegistered(Arc::clone(broker)));
+        let duties =
+            self.duties.iter().map(|(broker, duty)| MetadataEvent::BrokerDutyChanged { broker: *broker, duty: *duty });
+        // Of grants that are closed only the operator's epoch is left.
+        let operator = (self.operator_epoch >= 0)
+            .then_some(MetadataEvent::GrantClosed { id: -1, operator_epoch: self.operator_epoch });
+        let grant = self.grant.iter().map(|grant| MetadataEvent::GrantOpened(Arc::clone(grant)));
         let topics = self.topics.iter().flat_map(|topic| {
             let created = MetadataEvent::TopicCreated { name: Arc::clone(&topic.name), topic_id: topic.id };
             let partitions = topic.numbered().map(|(partition, state)| MetadataEvent::PartitionCreated {
@@ -49,7 +55,8 @@ impl MetadataImage {
         });
         let producer_ids = (self.next_producer_id > 0)
             .then_some(MetadataEvent::ProducerIdsAllocated { broker: BrokerId::NONE, next: self.next_producer_id });
-        cluster.into_iter().chain(features).chain(brokers).chain(topics).chain(configs).chain(producer_ids)
+        let standing = cluster.into_iter().chain(features).chain(brokers).chain(duties).chain(operator).chain(grant);
+        standing.chain(topics).chain(configs).chain(producer_ids)
     }
 
     /// The image at `offset` that `events` make from nothing.

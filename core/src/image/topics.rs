@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rpds::RedBlackTreeMapSync;
 
-use super::ApplyError;
+use super::{ApplyError, ReplicaIndex};
 use crate::event::PartitionState;
 use crate::ids::{BrokerId, PartitionIndex, TopicId};
 use crate::topic_name;
@@ -56,6 +56,7 @@ pub struct TopicsImage {
     /// Names that could collide with another one, by the form in which they would.
     collisions: RedBlackTreeMapSync<String, Arc<str>>,
     partition_count: usize,
+    replicas: Arc<ReplicaIndex>,
 }
 
 impl Default for TopicsImage {
@@ -65,6 +66,7 @@ impl Default for TopicsImage {
             ids: RedBlackTreeMapSync::new_sync(),
             collisions: RedBlackTreeMapSync::new_sync(),
             partition_count: 0,
+            replicas: Arc::default(),
         }
     }
 }
@@ -83,6 +85,11 @@ impl TopicsImage {
     /// Partitions of all topics together.
     pub fn partition_count(&self) -> usize {
         self.partition_count
+    }
+
+    /// Which partitions concern a broker, and which need attention.
+    pub fn replica_index(&self) -> &ReplicaIndex {
+        &self.replicas
     }
 
     /// The topic of this name.
@@ -137,6 +144,7 @@ impl TopicsImage {
         }
         Arc::make_mut(topic).partitions.push(Arc::clone(state));
         self.partition_count += 1;
+        Arc::make_mut(&mut self.replicas).change((topic_id, partition), None, state);
         Ok(())
     }
 
@@ -153,7 +161,8 @@ impl TopicsImage {
         if index >= topic.partitions.len() {
             return Err(missing);
         }
-        Arc::make_mut(topic).partitions[index] = Arc::clone(state);
+        let before = std::mem::replace(&mut Arc::make_mut(topic).partitions[index], Arc::clone(state));
+        Arc::make_mut(&mut self.replicas).change((topic_id, partition), Some(&before), state);
         Ok(())
     }
 
@@ -165,6 +174,7 @@ impl TopicsImage {
             self.collisions.remove_mut(&key);
         }
         self.partition_count -= topic.partitions.len();
+        Arc::make_mut(&mut self.replicas).delete(&topic);
         Ok(Arc::clone(&topic.name))
     }
 }

@@ -1,9 +1,17 @@
 //! What a partition knows besides its records: who wrote to it, under which leaders, and how far it is replicated.
 
+pub mod divergence;
 pub mod epochs;
+pub mod following;
+pub mod leadership;
 pub mod producers;
 pub mod watermark;
 
+#[cfg(test)]
+mod leadership_tests;
+
+pub use divergence::{EpochEnd, Truncation, check_leader_epoch};
 pub use epochs::{EpochEntry, EpochHistory};
+pub use leadership::{AfterProposal, FollowerFetch, Leadership};
 pub use producers::{BatchMetadata, CompletedTransaction, ProducerError, ProducerState, ProducerStates, Verdict};
-pub use watermark::high_watermark;
+pub use watermark::{follower_high_watermark, high_watermark};

@@ -2,23 +2,28 @@
 //!
 //! The same encoding stands in the controllers' log, in their snapshots and in the stream that brokers follow. Its
 //! envelope starts with a format version; a newer one than this release knows is refused, because an event that is not
-//! understood must not be skipped.
+//! understood must not be skipped. It is written with the lowest version that its events need, so that an older release
+//! can go on where nothing new was used.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use prost::Message;
-use taffrail_core::event::{MetadataEvent, PartitionState};
-use taffrail_core::ids::{BrokerId, PartitionIndex, TopicId};
+use taffrail_core::event::MetadataEvent;
+use taffrail_core::ids::{BrokerId, TopicId};
 use taffrail_core::image::{MetadataImage, SnapshotError};
 
 use crate::rpc::{
-    FormatError, check_version, id_from_bytes, id_to_bytes, registration_from_message, registration_to_message,
-    required, resource_from_message, resource_to_message, v1,
+    FormatError, check_version, duty_from_code, grant_from_message, grant_to_message, id_from_bytes, id_to_bytes,
+    partition_from_message, partition_to_message, registration_from_message, registration_to_message, required,
+    resource_from_message, resource_to_message, v1,
 };
 
-/// Version of the format that this release writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The newest version of the format that this release writes and reads: replication between brokers.
+pub const FORMAT_VERSION: u32 = 2;
+
+/// The first version: one broker, which needs neither reassignments nor grants.
+const FIRST_VERSION: u32 = 1;
 
 /// Events in one chunk of a snapshot: bounds the memory that a chunk takes on either side.
 pub const SNAPSHOT_CHUNK_EVENTS: usize = 2_048;
@@ -43,7 +48,7 @@ impl EventBatch {
     /// The message that carries the batch.
     pub fn to_message(&self) -> v1::EventBatch {
         v1::EventBatch {
-            format_version: FORMAT_VERSION,
+            format_version: version_for(&self.events),
             base_offset: self.base_offset,
             events: self.events.iter().map(event_to_message).collect(),
         }
@@ -75,6 +80,23 @@ impl EventBatch {
     }
 }
 
+/// The lowest version of the format in which all of `events` can be written.
+fn version_for<'a>(events: impl IntoIterator<Item = &'a MetadataEvent>) -> u32 {
+    let is_newer = |event: &MetadataEvent| match event {
+        MetadataEvent::BrokerShuttingDown { .. }
+        | MetadataEvent::BrokerDutyChanged { .. }
+        | MetadataEvent::GrantOpened(_)
+        | MetadataEvent::GrantClosed { .. } => true,
+        MetadataEvent::BrokerRegistered(broker) => broker.shutting_down,
+        MetadataEvent::PartitionCreated { state, .. } | MetadataEvent::PartitionChanged { state, .. } => {
+            let lists = [&state.adding, &state.removing, &state.eligible, &state.last_known];
+            state.recovering || lists.iter().any(|list| !list.is_empty())
+        }
+        _ => false,
+    };
+    if events.into_iter().any(is_newer) { FORMAT_VERSION } else { FIRST_VERSION }
+}
+
 /// The message that carries `event`.
 pub fn event_to_message(event: &MetadataEvent) -> v1::Event {
     use v1::event::Kind;
@@ -93,6 +115,14 @@ pub fn event_to_message(event: &MetadataEvent) -> v1::Event {
         MetadataEvent::BrokerFenced { broker, epoch } => Kind::BrokerFenced(broker_epoch(broker, epoch)),
         MetadataEvent::BrokerUnfenced { broker, epoch } => Kind::BrokerUnfenced(broker_epoch(broker, epoch)),
         MetadataEvent::BrokerUnregistered { broker, epoch } => Kind::BrokerUnregistered(broker_epoch(broker, epoch)),
+        MetadataEvent::BrokerShuttingDown { broker, epoch } => Kind::BrokerShuttingDown(broker_epoch(broker, epoch)),
+        MetadataEvent::BrokerDutyChanged { broker, duty } => {
+            Kind::BrokerDutyChanged(v1::BrokerDutyChanged { broker: broker.0, duty: duty.code() })
+        }
+        MetadataEvent::GrantOpened(grant) => Kind::GrantOpened(grant_to_message(grant)),
+        MetadataEvent::GrantClosed { id, operator_epoch } => {
+            Kind::GrantClosed(v1::GrantClosed { id: *id, operator_epoch: *operator_epoch })
+        }
         MetadataEvent::TopicCreated { name, topic_id } => Kind::TopicCreated(topic(name, topic_id)),
         MetadataEvent::PartitionCreated { topic_id, partition, state } => {
             Kind::PartitionCreated(partition_to_message(*topic_id, *partition, state))
@@ -136,6 +166,14 @@ pub fn event_from_message(message: v1::Event) -> Result<MetadataEvent, FormatErr
         Kind::BrokerUnregistered(it) => {
             MetadataEvent::BrokerUnregistered { broker: BrokerId(it.broker), epoch: it.epoch }
         }
+        Kind::BrokerShuttingDown(it) => {
+            MetadataEvent::BrokerShuttingDown { broker: BrokerId(it.broker), epoch: it.epoch }
+        }
+        Kind::BrokerDutyChanged(it) => {
+            MetadataEvent::BrokerDutyChanged { broker: BrokerId(it.broker), duty: duty_from_code(it.duty)? }
+        }
+        Kind::GrantOpened(it) => MetadataEvent::GrantOpened(Arc::new(grant_from_message(it))),
+        Kind::GrantClosed(it) => MetadataEvent::GrantClosed { id: it.id, operator_epoch: it.operator_epoch },
         Kind::TopicCreated(it) => {
             MetadataEvent::TopicCreated { topic_id: topic_id(&it.topic_id)?, name: it.name.into() }
         }
@@ -161,31 +199,6 @@ pub fn event_from_message(message: v1::Event) -> Result<MetadataEvent, FormatErr
     })
 }
 
-fn partition_to_message(topic_id: TopicId, partition: PartitionIndex, state: &PartitionState) -> v1::PartitionRecord {
-    v1::PartitionRecord {
-        topic_id: id_to_bytes(topic_id),
-        partition,
-        replicas: state.replicas.iter().map(|id| id.0).collect(),
-        isr: state.isr.iter().map(|id| id.0).collect(),
-        leader: state.leader.0,
-        leader_epoch: state.leader_epoch,
-        partition_epoch: state.partition_epoch,
-    }
-}
-
-fn partition_from_message(
-    message: v1::PartitionRecord,
-) -> Result<(TopicId, PartitionIndex, Arc<PartitionState>), FormatError> {
-    let state = PartitionState {
-        replicas: message.replicas.into_iter().map(BrokerId).collect(),
-        isr: message.isr.into_iter().map(BrokerId).collect(),
-        leader: BrokerId(message.leader),
-        leader_epoch: message.leader_epoch,
-        partition_epoch: message.partition_epoch,
-    };
-    Ok((id_from_bytes(WHAT, "topic_id", &message.topic_id)?, message.partition, Arc::new(state)))
-}
-
 /// Why bytes are no snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotFormatError {
@@ -199,12 +212,13 @@ pub enum SnapshotFormatError {
 
 /// The messages of a snapshot of `image`: its header, then its chunks.
 pub fn snapshot_messages(image: &MetadataImage) -> (v1::SnapshotHeader, impl Iterator<Item = v1::SnapshotChunk>) {
-    let count = image.snapshot_events().count();
-    let header = v1::SnapshotHeader {
-        format_version: FORMAT_VERSION,
-        offset: image.offset(),
-        events: u64::try_from(count).unwrap_or(u64::MAX),
-    };
+    let mut count = 0;
+    let mut format_version = FIRST_VERSION;
+    for event in image.snapshot_events() {
+        count += 1;
+        format_version = format_version.max(version_for([&event]));
+    }
+    let header = v1::SnapshotHeader { format_version, offset: image.offset(), events: count };
     let mut events = image.snapshot_events();
     let chunks = std::iter::from_fn(move || {
         let events: Vec<_> =
@@ -291,12 +305,16 @@ pub fn decode_snapshot(mut bytes: &[u8]) -> Result<MetadataImage, SnapshotFormat
 
 #[cfg(test)]
 mod tests {
-    use taffrail_core::event::{BrokerRegistration, ConfigResource, FeatureRange, Listener, SecurityProtocol};
+    use std::collections::BTreeSet;
+
+    use taffrail_core::event::{
+        BrokerDuty, BrokerRegistration, ConfigResource, FeatureRange, Grant, Listener, PartitionState, SecurityProtocol,
+    };
     use taffrail_core::ids::Uuid;
 
     use super::*;
 
-    /// A history with every kind of event.
+    /// A history with every kind of event that the first version has.
     fn history() -> Vec<MetadataEvent> {
         let (a, b) = (Uuid([1; 16]), Uuid([2; 16]));
         let registration = BrokerRegistration {
@@ -313,6 +331,7 @@ mod tests {
             log_dirs: vec![Uuid([4; 16])],
             features: [("metadata.version".into(), FeatureRange { min_level: 1, max_level: 30 })].into(),
             fenced: true,
+            shutting_down: false,
         };
         let state = PartitionState::new(vec![BrokerId(7), BrokerId(8)], vec![BrokerId(7)]);
         let leaderless =
@@ -352,12 +371,42 @@ mod tests {
         ]
     }
 
-    fn image() -> MetadataImage {
+    /// What may follow on [`history`] with the second version.
+    fn newer_history() -> Vec<MetadataEvent> {
+        let broker = BrokerId(7);
+        let brokers = |ids: &[i32]| ids.iter().copied().map(BrokerId).collect::<Vec<_>>();
+        let state = PartitionState {
+            isr: Vec::new(),
+            leader: BrokerId::NONE,
+            leader_epoch: 3,
+            partition_epoch: 5,
+            adding: brokers(&[8, 9]),
+            removing: brokers(&[7]),
+            eligible: brokers(&[9]),
+            last_known: brokers(&[8, 7]),
+            recovering: true,
+            ..PartitionState::new(brokers(&[7, 8, 9]), Vec::new())
+        };
+        let grant = Grant { id: 22, brokers: BTreeSet::from([broker]), operator_epoch: 3, expires_ms: i64::MAX };
+        vec![
+            MetadataEvent::PartitionChanged { topic_id: Uuid([1; 16]), partition: 0, state: Arc::new(state) },
+            MetadataEvent::BrokerShuttingDown { broker, epoch: 2 },
+            MetadataEvent::BrokerDutyChanged { broker, duty: BrokerDuty::Draining },
+            MetadataEvent::GrantClosed { id: 3, operator_epoch: 2 },
+            MetadataEvent::GrantOpened(Arc::new(grant)),
+        ]
+    }
+
+    fn image_of(events: impl IntoIterator<Item = MetadataEvent>) -> MetadataImage {
         let mut image = MetadataImage::default();
-        for event in history() {
+        for event in events {
             image.apply(&event).unwrap();
         }
         image
+    }
+
+    fn image() -> MetadataImage {
+        image_of(history())
     }
 
     #[test]
@@ -366,6 +415,10 @@ mod tests {
         assert_eq!(EventBatch::decode(batch.encode().into()), Ok(batch.clone()));
         assert_eq!(batch.next_offset(), 40 + 17);
         assert_eq!(decode_snapshot(&encode_snapshot(&image())), Ok(image()));
+        let newer = EventBatch { base_offset: 57, events: newer_history() };
+        assert_eq!(EventBatch::decode(newer.encode().into()), Ok(newer));
+        let image = image_of(history().into_iter().chain(newer_history()));
+        assert_eq!(decode_snapshot(&encode_snapshot(&image)), Ok(image));
         assert_eq!(decode_snapshot(&encode_snapshot(&MetadataImage::default())), Ok(MetadataImage::default()));
     }
 
@@ -386,13 +439,25 @@ mod tests {
     }
 
     #[test]
+    fn each_batch_has_the_lowest_version_that_its_events_need() {
+        let version = |events: Vec<MetadataEvent>| EventBatch { base_offset: 0, events }.to_message().format_version;
+        assert_eq!(version(history()), 1, "older releases read what has nothing new in it");
+        assert_eq!(snapshot_messages(&image()).0.format_version, 1);
+        for event in newer_history() {
+            assert_eq!(version(vec![event.clone()]), 2, "{event:?}");
+        }
+        let image = image_of(history().into_iter().chain(newer_history()));
+        assert_eq!(snapshot_messages(&image).0.format_version, 2);
+    }
+
+    #[test]
     fn a_newer_format_is_refused_by_name() {
         let mut message = EventBatch { base_offset: 0, events: history() }.to_message();
         message.format_version = FORMAT_VERSION + 1;
         let error = EventBatch::from_message(message.clone()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "a batch of metadata events has format version 2; this release knows versions up to 1"
+            "a batch of metadata events has format version 3; this release knows versions up to 2"
         );
         message.format_version = 0;
         assert!(matches!(EventBatch::from_message(message), Err(FormatError::NoVersion { .. })));

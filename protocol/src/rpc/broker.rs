@@ -1,13 +1,14 @@
-//! Parts that commands and events have in common: registrations and resources.
+//! Parts that commands, replies and events have in common: brokers, what they are used for, partitions and resources.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use taffrail_core::event::{
-    BrokerRegistration, ConfigResource, FeatureRange, Listener, ResourceKind, SecurityProtocol,
+    BrokerDuty, BrokerRegistration, ConfigResource, FeatureRange, Grant, Listener, PartitionState, ResourceKind,
+    SecurityProtocol,
 };
-use taffrail_core::ids::{BrokerId, Uuid};
+use taffrail_core::ids::{BrokerId, PartitionIndex, TopicId, Uuid};
 
 use super::error::short;
 use super::{FormatError, id_from_bytes, id_to_bytes, v1};
@@ -24,6 +25,7 @@ pub(crate) fn registration_to_message(broker: &BrokerRegistration) -> v1::Broker
         log_dirs: broker.log_dirs.iter().copied().map(id_to_bytes).collect(),
         features: features_to_message(&broker.features),
         fenced: broker.fenced,
+        shutting_down: broker.shutting_down,
     }
 }
 
@@ -38,6 +40,7 @@ pub(crate) fn registration_from_message(message: v1::BrokerRegistration) -> Resu
         log_dirs: log_dirs_from_message(&message.log_dirs)?,
         features: features_from_message(message.features)?,
         fenced: message.fenced,
+        shutting_down: message.shutting_down,
     })
 }
 
@@ -104,4 +107,74 @@ pub(crate) fn resource_from_message(message: v1::ConfigResource) -> Result<Confi
     let value = i64::from(message.kind);
     let kind = kind.ok_or(FormatError::Invalid { what: "a resource", field: "kind", value })?;
     Ok(ConfigResource { kind, name: message.name.into() })
+}
+
+pub(crate) fn brokers_to_message(brokers: &[BrokerId]) -> Vec<i32> {
+    brokers.iter().map(|id| id.0).collect()
+}
+
+pub(crate) fn brokers_from_message(brokers: Vec<i32>) -> Vec<BrokerId> {
+    brokers.into_iter().map(BrokerId).collect()
+}
+
+pub(crate) fn duty_from_code(code: i32) -> Result<BrokerDuty, FormatError> {
+    let invalid = FormatError::Invalid { what: "a broker's duty", field: "duty", value: i64::from(code) };
+    BrokerDuty::from_code(code).ok_or(invalid)
+}
+
+pub(crate) fn grant_to_message(grant: &Grant) -> v1::Grant {
+    v1::Grant {
+        id: grant.id,
+        brokers: grant.brokers.iter().map(|id| id.0).collect(),
+        operator_epoch: grant.operator_epoch,
+        expires_ms: grant.expires_ms,
+    }
+}
+
+pub(crate) fn grant_from_message(message: v1::Grant) -> Grant {
+    Grant {
+        id: message.id,
+        brokers: message.brokers.into_iter().map(BrokerId).collect(),
+        operator_epoch: message.operator_epoch,
+        expires_ms: message.expires_ms,
+    }
+}
+
+pub(crate) fn partition_to_message(
+    topic_id: TopicId,
+    partition: PartitionIndex,
+    state: &PartitionState,
+) -> v1::PartitionRecord {
+    v1::PartitionRecord {
+        topic_id: id_to_bytes(topic_id),
+        partition,
+        replicas: brokers_to_message(&state.replicas),
+        isr: brokers_to_message(&state.isr),
+        leader: state.leader.0,
+        leader_epoch: state.leader_epoch,
+        partition_epoch: state.partition_epoch,
+        adding: brokers_to_message(&state.adding),
+        removing: brokers_to_message(&state.removing),
+        eligible: brokers_to_message(&state.eligible),
+        last_known: brokers_to_message(&state.last_known),
+        recovering: state.recovering,
+    }
+}
+
+pub(crate) fn partition_from_message(
+    message: v1::PartitionRecord,
+) -> Result<(TopicId, PartitionIndex, Arc<PartitionState>), FormatError> {
+    let state = PartitionState {
+        replicas: brokers_from_message(message.replicas),
+        isr: brokers_from_message(message.isr),
+        leader: BrokerId(message.leader),
+        leader_epoch: message.leader_epoch,
+        partition_epoch: message.partition_epoch,
+        adding: brokers_from_message(message.adding),
+        removing: brokers_from_message(message.removing),
+        eligible: brokers_from_message(message.eligible),
+        last_known: brokers_from_message(message.last_known),
+        recovering: message.recovering,
+    };
+    Ok((id_from_bytes("a partition", "topic_id", &message.topic_id)?, message.partition, Arc::new(state)))
 }

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use taffrail_core::control::{
-    AlterConfigs, BrokerIdentity, Command, ConfigAlteration, ConfigChanges, ConfigOp, ConfigOperation,
-    CreatePartitions, CreateTopics, DeleteTopics, NewPartitions, NewTopic, RegisterBroker, ReplicaAssignment, TopicRef,
+    AlterConfigs, CloseGrant, Command, ConfigAlteration, ConfigChanges, ConfigOp, ConfigOperation, CreatePartitions,
+    CreateTopics, DeleteTopics, NewPartitions, NewTopic, RegisterBroker, ReplicaAssignment, Tend, TopicRef,
 };
 use taffrail_core::ids::{BrokerId, Uuid};
 
 use super::broker::{
-    features_from_message, features_to_message, listeners_from_message, listeners_to_message, log_dirs_from_message,
-    resource_from_message, resource_to_message,
+    duty_from_code, features_from_message, features_to_message, listeners_from_message, listeners_to_message,
+    log_dirs_from_message, resource_from_message, resource_to_message,
 };
 use super::error::short;
+use super::replica_command::{self, identity_from_message, identity_to_message};
 use super::{FormatError, id_from_bytes, id_to_bytes, required, v1};
 
 const WHAT: &str = "a command";
@@ -32,6 +33,7 @@ pub fn command_to_message(command: &Command) -> v1::Command {
             listeners: listeners_to_message(&request.listeners),
             log_dirs: request.log_dirs.iter().copied().map(id_to_bytes).collect(),
             features: features_to_message(&request.features),
+            unclean_shutdown: request.unclean_shutdown,
         }),
         Command::UnfenceBroker(broker) => Kind::UnfenceBroker(identity_to_message(*broker)),
         Command::FenceBroker(broker) => Kind::FenceBroker(identity_to_message(*broker)),
@@ -59,6 +61,26 @@ pub fn command_to_message(command: &Command) -> v1::Command {
             validate_only: request.validate_only,
         }),
         Command::AllocateProducerIds(broker) => Kind::AllocateProducerIds(identity_to_message(*broker)),
+        Command::BeginShutdown(broker) => Kind::BeginShutdown(identity_to_message(*broker)),
+        Command::SetBrokerDuty { broker, duty } => {
+            Kind::SetBrokerDuty(v1::BrokerDutyChanged { broker: broker.0, duty: duty.code() })
+        }
+        Command::AlterPartition(request) => Kind::AlterPartition(replica_command::alter_to_message(request)),
+        Command::ReassignPartitions(request) => Kind::ReassignPartitions(replica_command::reassign_to_message(request)),
+        Command::ChangeReplicationFactor(request) => {
+            Kind::ChangeReplicationFactor(replica_command::factors_to_message(request))
+        }
+        Command::ElectLeaders(request) => Kind::ElectLeaders(replica_command::elect_to_message(request)),
+        Command::Tend(request) => Kind::Tend(v1::Tend {
+            leaders: request.leaders,
+            replicas: request.replicas,
+            changes_max: request.changes_max,
+        }),
+        Command::JudgeRestart(request) => Kind::JudgeRestart(replica_command::judge_to_message(request)),
+        Command::OpenGrant(request) => Kind::OpenGrant(replica_command::open_grant_to_message(request)),
+        Command::CloseGrant(request) => {
+            Kind::CloseGrant(v1::GrantClosed { id: request.id, operator_epoch: request.operator_epoch })
+        }
     };
     v1::Command { kind: Some(kind) }
 }
@@ -93,15 +115,29 @@ pub fn command_from_message(message: v1::Command) -> Result<Command, FormatError
             validate_only: request.validate_only,
         }),
         Kind::AllocateProducerIds(broker) => Command::AllocateProducerIds(identity_from_message(&broker)),
+        Kind::BeginShutdown(broker) => Command::BeginShutdown(identity_from_message(&broker)),
+        Kind::SetBrokerDuty(request) => {
+            Command::SetBrokerDuty { broker: BrokerId(request.broker), duty: duty_from_code(request.duty)? }
+        }
+        Kind::AlterPartition(request) => Command::AlterPartition(replica_command::alter_from_message(request)?),
+        Kind::ReassignPartitions(request) => {
+            Command::ReassignPartitions(replica_command::reassign_from_message(request))
+        }
+        Kind::ChangeReplicationFactor(request) => {
+            Command::ChangeReplicationFactor(replica_command::factors_from_message(request)?)
+        }
+        Kind::ElectLeaders(request) => Command::ElectLeaders(replica_command::elect_from_message(request)?),
+        Kind::Tend(request) => Command::Tend(Tend {
+            leaders: request.leaders,
+            replicas: request.replicas,
+            changes_max: request.changes_max,
+        }),
+        Kind::JudgeRestart(request) => Command::JudgeRestart(replica_command::judge_from_message(request)?),
+        Kind::OpenGrant(request) => Command::OpenGrant(replica_command::open_grant_from_message(request)?),
+        Kind::CloseGrant(request) => {
+            Command::CloseGrant(CloseGrant { id: request.id, operator_epoch: request.operator_epoch })
+        }
     })
-}
-
-fn identity_to_message(broker: BrokerIdentity) -> v1::BrokerEpoch {
-    v1::BrokerEpoch { broker: broker.id.0, epoch: broker.epoch }
-}
-
-fn identity_from_message(message: &v1::BrokerEpoch) -> BrokerIdentity {
-    BrokerIdentity { id: BrokerId(message.broker), epoch: message.epoch }
 }
 
 fn register_from_message(message: v1::RegisterBroker) -> Result<RegisterBroker, FormatError> {
@@ -114,6 +150,7 @@ fn register_from_message(message: v1::RegisterBroker) -> Result<RegisterBroker, 
         listeners: listeners_from_message(message.listeners)?,
         log_dirs: log_dirs_from_message(&message.log_dirs)?,
         features: features_from_message(message.features)?,
+        unclean_shutdown: message.unclean_shutdown,
     })
 }
 

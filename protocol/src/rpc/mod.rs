@@ -7,6 +7,8 @@ mod broker;
 mod client;
 mod command;
 mod error;
+mod replica_command;
+mod replica_reply;
 mod reply;
 
 #[cfg(test)]
@@ -35,6 +37,7 @@ pub use error::{FormatError, check_version, id_from_bytes, id_to_bytes, required
 pub use reply::{refusal_from_message, refusal_to_message, reply_from_message, reply_to_message};
 
 pub(crate) use broker::{
+    duty_from_code, grant_from_message, grant_to_message, partition_from_message, partition_to_message,
     registration_from_message, registration_to_message, resource_from_message, resource_to_message,
 };
 

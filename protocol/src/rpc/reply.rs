@@ -1,11 +1,16 @@
 //! Replies as messages.
 
-use taffrail_core::control::{AlteredResource, ControlError, CreatedTopic, DeletedTopic, ProducerIdBlock, Reply};
+use std::sync::Arc;
+
+use taffrail_core::control::{
+    AlteredResource, ControlError, CreatedTopic, DeletedTopic, Outcome, ProducerIdBlock, Reply, TopicOutcomes,
+};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::ids::Uuid;
 
-use super::broker::{resource_from_message, resource_to_message};
+use super::broker::{grant_from_message, grant_to_message, resource_from_message, resource_to_message};
 use super::error::short;
+use super::replica_reply::{self, outcome_from_message as outcome};
 use super::{FormatError, id_from_bytes, id_to_bytes, required, v1};
 
 const WHAT: &str = "a reply";
@@ -56,15 +61,7 @@ pub fn reply_to_message(reply: &Reply) -> v1::Reply {
                 })
                 .collect(),
         }),
-        Reply::PartitionsCreated(topics) => Kind::PartitionsCreated(v1::PartitionsCreated {
-            topics: topics
-                .iter()
-                .map(|(name, outcome)| v1::GrownTopic {
-                    name: name.to_string(),
-                    refusal: outcome.as_ref().err().map(refusal_to_message),
-                })
-                .collect(),
-        }),
+        Reply::PartitionsCreated(topics) => Kind::PartitionsCreated(topics_to_message(topics)),
         Reply::ConfigsAltered(resources) => Kind::ConfigsAltered(v1::ConfigsAltered {
             resources: resources
                 .iter()
@@ -77,6 +74,15 @@ pub fn reply_to_message(reply: &Reply) -> v1::Reply {
         Reply::ProducerIdsAllocated(block) => {
             Kind::ProducerIdsAllocated(v1::ProducerIdBlock { first: block.first, count: block.count })
         }
+        Reply::PartitionsAltered(partitions) => Kind::PartitionsAltered(replica_reply::altered_to_message(partitions)),
+        Reply::PartitionsReassigned(partitions) => {
+            Kind::PartitionsReassigned(replica_reply::outcomes_to_message(partitions))
+        }
+        Reply::ReplicationFactorsChanged(topics) => Kind::ReplicationFactorsChanged(topics_to_message(topics)),
+        Reply::LeadersElected(partitions) => Kind::LeadersElected(replica_reply::outcomes_to_message(partitions)),
+        Reply::Tended(tended) => Kind::Tended(replica_reply::tended_to_message(*tended)),
+        Reply::RestartJudged(verdict) => Kind::RestartJudged(replica_reply::verdict_to_message(verdict)),
+        Reply::GrantOpened(grant) => Kind::GrantOpened(grant_to_message(grant)),
     };
     v1::Reply { kind: Some(kind) }
 }
@@ -87,7 +93,6 @@ pub fn reply_to_message(reply: &Reply) -> v1::Reply {
 /// When it is of an unknown kind or has a value out of range.
 pub fn reply_from_message(message: v1::Reply) -> Result<Reply, FormatError> {
     use v1::reply::Kind;
-    let outcome = |refusal: Option<v1::Refusal>| refusal.map_or(Ok(()), |it| Err(refusal_from_message(it)));
     Ok(match required(WHAT, "kind", message.kind)? {
         Kind::Done(_) => Reply::Done,
         Kind::BrokerRegistered(registered) => Reply::BrokerRegistered { epoch: registered.epoch },
@@ -118,9 +123,7 @@ pub fn reply_from_message(message: v1::Reply) -> Result<Reply, FormatError> {
                 })
                 .collect::<Result<_, FormatError>>()?,
         ),
-        Kind::PartitionsCreated(grown) => Reply::PartitionsCreated(
-            grown.topics.into_iter().map(|topic| (topic.name.into(), outcome(topic.refusal))).collect(),
-        ),
+        Kind::PartitionsCreated(grown) => Reply::PartitionsCreated(topics_from_message(grown)),
         Kind::ConfigsAltered(altered) => Reply::ConfigsAltered(
             altered
                 .resources
@@ -134,7 +137,28 @@ pub fn reply_from_message(message: v1::Reply) -> Result<Reply, FormatError> {
         Kind::ProducerIdsAllocated(block) => {
             Reply::ProducerIdsAllocated(ProducerIdBlock { first: block.first, count: block.count })
         }
+        Kind::PartitionsAltered(altered) => Reply::PartitionsAltered(replica_reply::altered_from_message(altered)?),
+        Kind::PartitionsReassigned(outcomes) => {
+            Reply::PartitionsReassigned(replica_reply::outcomes_from_message(outcomes))
+        }
+        Kind::ReplicationFactorsChanged(topics) => Reply::ReplicationFactorsChanged(topics_from_message(topics)),
+        Kind::LeadersElected(outcomes) => Reply::LeadersElected(replica_reply::outcomes_from_message(outcomes)),
+        Kind::Tended(tended) => Reply::Tended(replica_reply::tended_from_message(tended)),
+        Kind::RestartJudged(verdict) => Reply::RestartJudged(replica_reply::verdict_from_message(verdict)),
+        Kind::GrantOpened(grant) => Reply::GrantOpened(grant_from_message(grant)),
     })
+}
+
+fn topics_to_message(topics: &TopicOutcomes<()>) -> v1::PartitionsCreated {
+    let convert = |(name, outcome): &(Arc<str>, Outcome<()>)| v1::GrownTopic {
+        name: name.to_string(),
+        refusal: outcome.as_ref().err().map(refusal_to_message),
+    };
+    v1::PartitionsCreated { topics: topics.iter().map(convert).collect() }
+}
+
+fn topics_from_message(message: v1::PartitionsCreated) -> TopicOutcomes<()> {
+    message.topics.into_iter().map(|topic| (topic.name.into(), outcome(topic.refusal))).collect()
 }
 
 /// An id that may be absent.

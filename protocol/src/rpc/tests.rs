@@ -1,13 +1,18 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use prost::Message;
 use taffrail_core::control::{
-    AlterConfigs, AlteredResource, BrokerIdentity, Command, ConfigAlteration, ConfigChanges, ConfigOp, ConfigOperation,
-    ControlError, CreatePartitions, CreateTopics, CreatedTopic, DeleteTopics, DeletedTopic, NewPartitions, NewTopic,
-    ProducerIdBlock, RegisterBroker, ReplicaAssignment, Reply, TopicRef,
+    AffectedPartition, AlterConfigs, AlterPartition, AlteredPartition, AlteredResource, Behind, BrokerIdentity,
+    ChangeReplicationFactor, CloseGrant, Command, ConfigAlteration, ConfigChanges, ConfigOp, ConfigOperation,
+    ControlError, CreatePartitions, CreateTopics, CreatedTopic, DeleteTopics, DeletedTopic, ElectLeaders, ElectionKind,
+    IsrChange, JudgeRestart, NewPartitions, NewTopic, OpenGrant, PartitionOutcome, ProducerIdBlock, ReassignPartitions,
+    Reassignment, RegisterBroker, ReplicaAssignment, Reply, RestartVerdict, SmallPartitions, Tend, Tended, TopicRef,
 };
 use taffrail_core::errors::ErrorCode;
-use taffrail_core::event::{ConfigResource, FeatureRange, Listener, SecurityProtocol};
+use taffrail_core::event::{
+    BrokerDuty, ConfigResource, FeatureRange, Grant, Listener, PartitionState, SecurityProtocol,
+};
 use taffrail_core::ids::{BrokerId, Uuid};
 
 use super::*;
@@ -44,6 +49,7 @@ fn commands() -> Vec<Command> {
             }],
             log_dirs: vec![Uuid([3; 16])],
             features: [(text("f"), FeatureRange { min_level: 0, max_level: 2 })].into(),
+            unclean_shutdown: true,
         }),
         Command::UnfenceBroker(broker),
         Command::FenceBroker(broker),
@@ -68,6 +74,82 @@ fn commands() -> Vec<Command> {
     ]
 }
 
+fn replica_commands() -> Vec<Command> {
+    let broker = BrokerIdentity { id: BrokerId(3), epoch: 44 };
+    let brokers = BTreeSet::from([BrokerId(1), BrokerId(3)]);
+    let isr = vec![broker, BrokerIdentity { id: BrokerId(1), epoch: -1 }];
+    let change =
+        IsrChange { topic_id: Uuid([4; 16]), partition: 5, leader_epoch: 6, partition_epoch: 7, isr, recovering: true };
+    let moved = |replicas: Option<Vec<BrokerId>>| Reassignment { topic: text("t"), partition: 3, replicas };
+    let partitions = vec![moved(None), moved(Some(Vec::new())), moved(Some(vec![BrokerId(2), BrokerId(1)]))];
+    let duty = |duty| Command::SetBrokerDuty { broker: BrokerId(3), duty };
+    vec![
+        Command::BeginShutdown(broker),
+        duty(BrokerDuty::Serving),
+        duty(BrokerDuty::Cordoned),
+        duty(BrokerDuty::Draining),
+        Command::AlterPartition(AlterPartition { broker, partitions: vec![change] }),
+        Command::ReassignPartitions(ReassignPartitions { partitions, allow_replication_factor_change: true }),
+        Command::ChangeReplicationFactor(ChangeReplicationFactor { topics: vec![(text("t"), 3)] }),
+        Command::ElectLeaders(ElectLeaders { kind: ElectionKind::Preferred, partitions: None }),
+        Command::ElectLeaders(ElectLeaders {
+            kind: ElectionKind::Unclean,
+            partitions: Some(vec![(text("t"), 0), (text("u"), 9)]),
+        }),
+        Command::Tend(Tend { leaders: true, replicas: false, changes_max: 1_000 }),
+        Command::JudgeRestart(JudgeRestart { brokers: brokers.clone(), policy: SmallPartitions::Block }),
+        Command::OpenGrant(OpenGrant {
+            brokers,
+            operator_epoch: 8,
+            duration_ms: 60_000,
+            policy: SmallPartitions::Warn,
+        }),
+        Command::CloseGrant(CloseGrant { id: 70, operator_epoch: 8 }),
+    ]
+}
+
+fn replica_replies() -> Vec<Reply> {
+    let refused = ControlError::new(ErrorCode::FencedLeaderEpoch, "why");
+    let state = PartitionState {
+        adding: vec![BrokerId(2)],
+        recovering: true,
+        ..PartitionState::new(vec![BrokerId(1), BrokerId(2)], vec![BrokerId(1)])
+    };
+    let altered = |outcome| AlteredPartition { topic_id: Uuid([1; 16]), partition: 2, outcome };
+    let outcomes = |outcome| vec![PartitionOutcome { topic: text("t"), partition: 1, outcome }];
+    let affected = AffectedPartition {
+        topic: text("t"),
+        partition: 1,
+        leader: BrokerId(1),
+        isr: vec![BrokerId(1), BrokerId(2)],
+        min_in_sync: 2,
+        behind: vec![
+            Behind { broker: BrokerId(3), is_away: false, records: Some(17) },
+            Behind { broker: BrokerId(4), is_away: true, records: None },
+        ],
+    };
+    let grant =
+        Grant { id: 70, brokers: BTreeSet::from([BrokerId(1)]), operator_epoch: 8, expires_ms: 1_700_000_000_000 };
+    vec![
+        Reply::PartitionsAltered(vec![altered(Ok(Arc::new(state))), altered(Err(refused.clone()))]),
+        Reply::PartitionsReassigned(outcomes(Err(refused.clone()))),
+        Reply::ReplicationFactorsChanged(vec![(text("a"), Ok(())), (text("b"), Err(refused))]),
+        Reply::LeadersElected(outcomes(Ok(()))),
+        Reply::Tended(Tended { elections: 1, moves: 2, stuck: 3, is_unfinished: true }),
+        Reply::RestartJudged(RestartVerdict::default()),
+        Reply::RestartJudged(RestartVerdict {
+            offset: 9,
+            unknown: vec![BrokerId(5)],
+            grant: Some(Arc::new(grant.clone())),
+            blocking_count: 100_000,
+            blocking: vec![affected.clone()],
+            small_count: 1,
+            small: vec![affected],
+        }),
+        Reply::GrantOpened(grant),
+    ]
+}
+
 fn replies() -> Vec<Reply> {
     let refused = ControlError::new(ErrorCode::InvalidTopicException, "why");
     let bare = ControlError::bare(ErrorCode::UnknownTopicOrPartition);
@@ -88,12 +170,12 @@ fn replies() -> Vec<Reply> {
 
 #[test]
 fn commands_and_replies_come_back_as_they_were() {
-    for command in commands() {
+    for command in commands().into_iter().chain(replica_commands()) {
         let bytes = command_to_message(&command).encode_to_vec();
         let message = v1::Command::decode(bytes.as_slice()).unwrap();
         assert_eq!(command_from_message(message), Ok(command));
     }
-    for reply in replies() {
+    for reply in replies().into_iter().chain(replica_replies()) {
         let bytes = reply_to_message(&reply).encode_to_vec();
         let message = v1::Reply::decode(bytes.as_slice()).unwrap();
         assert_eq!(reply_from_message(message), Ok(reply));
@@ -119,7 +201,13 @@ fn values_out_of_range_are_refused() {
         ..v1::RegisterBroker::default()
     };
     let topic = v1::NewTopic { replication_factor: 40_000, ..v1::NewTopic::default() };
+    let factor = v1::TopicFactor { name: "t".into(), replication_factor: 40_000 };
     let cases = [
+        Kind::SetBrokerDuty(v1::BrokerDutyChanged { broker: 1, duty: 3 }),
+        Kind::AlterPartition(v1::AlterPartition::default()),
+        Kind::ChangeReplicationFactor(v1::ChangeReplicationFactor { topics: vec![factor] }),
+        Kind::ElectLeaders(v1::ElectLeaders { kind: 2, ..v1::ElectLeaders::default() }),
+        Kind::JudgeRestart(v1::JudgeRestart { brokers: vec![1], policy: 2 }),
         Kind::RegisterBroker(register(listener.clone())),
         Kind::RegisterBroker(register(v1::Listener { port: 1, security: 9, ..listener })),
         Kind::CreateCluster(v1::CreateCluster { cluster_id: vec![1; 15].into() }),

@@ -109,6 +109,7 @@ impl BrokerRole {
             listeners: vec![listener],
             log_dirs: vec![directory_id],
             features: std::collections::BTreeMap::new(),
+            unclean_shutdown: false,
         };
         let mut registration = Registration::register(&controllers, request, &member).await?;
         // History ends with the registration: only from there on does the broker act on the metadata.

@@ -133,6 +133,7 @@ async fn adopt(
         }],
         log_dirs: vec![directory_id],
         features: BTreeMap::new(),
+        unclean_shutdown: false,
     };
     let Reply::BrokerRegistered { epoch } = client.propose(&Command::RegisterBroker(register), TIMEOUT).await?.reply
     else {

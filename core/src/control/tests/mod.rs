@@ -16,14 +16,22 @@ pub(super) struct Cluster {
     pub(super) image: MetadataImage,
     pub(super) static_config: Overrides,
     pub(super) live: Vec<BrokerId>,
+    pub(super) now_ms: i64,
+    pub(super) lags: Lags,
     ids: u8,
 }
 
 impl Cluster {
     /// A founded cluster with brokers 0 to `brokers` - 1, which all serve.
     pub(super) fn with_brokers(brokers: i32) -> Self {
-        let mut cluster =
-            Self { image: MetadataImage::default(), static_config: Overrides::new(), live: Vec::new(), ids: 0 };
+        let mut cluster = Self {
+            image: MetadataImage::default(),
+            static_config: Overrides::new(),
+            live: Vec::new(),
+            now_ms: 0,
+            lags: Lags::default(),
+            ids: 0,
+        };
         cluster.run(&Command::CreateCluster { cluster_id: Uuid([9; 16]) }).unwrap();
         for id in 0..brokers {
             let epoch = cluster.register(id, 1);
@@ -49,7 +57,13 @@ impl Cluster {
                 Uuid([self.ids; 16])
             })
             .collect();
-        let inputs = Inputs { fresh_ids: &fresh, live_brokers: &self.live, static_config: &self.static_config };
+        let inputs = Inputs {
+            fresh_ids: &fresh,
+            live_brokers: &self.live,
+            static_config: &self.static_config,
+            now_ms: self.now_ms,
+            lags: &self.lags,
+        };
         decide(&self.image, command, &inputs)
     }
 
@@ -88,8 +102,9 @@ pub(super) fn registration(id: i32, incarnation: u8) -> RegisterBroker {
             port: 9092,
             security: SecurityProtocol::Plaintext,
         }],
-        log_dirs: vec![Uuid([7; 16])],
+        log_dirs: vec![Uuid([100 + id as u8; 16])],
         features: Default::default(),
+        unclean_shutdown: false,
     }
 }
 

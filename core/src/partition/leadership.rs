@@ -1,0 +1,372 @@
+//! What a leader knows of its followers, and what follows from it: the high watermark, who is in sync, what acks=all may
+//! be told.
+//!
+//! The ISR belongs to the controllers: a leader proposes changes (AlterPartition) and has one proposal under way at a time.
+//! Until the answer is known it goes by the largest ISR that may be true: a member that is proposed to join counts already,
+//! one that is proposed to leave counts still. So whatever the controllers decide, nothing was committed that a member of
+//! their ISR does not have. The rules are those of Kafka's `Partition` and `Replica`.
+//!
+//! Times are milliseconds of one clock that never goes back, chosen by the caller.
+
+use std::sync::Arc;
+
+use super::watermark::high_watermark;
+use crate::control::{BrokerIdentity, FollowerLag, IsrChange};
+use crate::errors::ErrorCode;
+use crate::event::PartitionState;
+use crate::ids::{BrokerId, LeaderEpoch, Offset};
+use crate::image::{MetadataImage, PartitionKey};
+
+/// End of a log that nobody has told.
+const UNKNOWN_OFFSET: Offset = -1;
+
+/// Time of something that has not happened in this leadership.
+const NEVER_MS: i64 = i64::MIN;
+
+/// One follower, as its fetches show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Follower {
+    id: BrokerId,
+    /// Epoch of the broker process that fetched last; `None` = nobody has.
+    broker_epoch: Option<i64>,
+    log_start: Offset,
+    log_end: Offset,
+    /// The leader's end at the time of the last fetch: a follower that reaches it had caught up by then.
+    leader_end_at_fetch: Offset,
+    fetched_ms: i64,
+    caught_up_ms: i64,
+}
+
+impl Follower {
+    fn new(id: BrokerId) -> Self {
+        Self {
+            id,
+            broker_epoch: None,
+            log_start: UNKNOWN_OFFSET,
+            log_end: UNKNOWN_OFFSET,
+            leader_end_at_fetch: UNKNOWN_OFFSET,
+            fetched_ms: NEVER_MS,
+            caught_up_ms: NEVER_MS,
+        }
+    }
+
+    /// A new leadership begins: members of the ISR have a whole lag time from now, others must show anew that they keep up.
+    fn begin(&mut self, leader_end: Offset, is_in_sync: bool, now_ms: i64) {
+        self.leader_end_at_fetch = leader_end;
+        let time_ms = if is_in_sync { now_ms } else { NEVER_MS };
+        (self.fetched_ms, self.caught_up_ms) = (time_ms, time_ms);
+    }
+
+    fn keeps_up(&self, leader_end: Offset, lag_max_ms: i64, now_ms: i64) -> bool {
+        self.log_end == leader_end || now_ms.saturating_sub(self.caught_up_ms) <= lag_max_ms
+    }
+}
+
+/// A follower asks for records from `offset` on: it has everything before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FollowerFetch {
+    /// Which broker.
+    pub broker: BrokerId,
+    /// Epoch of its registration; -1 = it does not say.
+    pub broker_epoch: i64,
+    /// Where its log begins.
+    pub log_start: Offset,
+    /// Where its log ends.
+    pub offset: Offset,
+}
+
+/// What the leader does after the answer to a proposal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterProposal {
+    /// The ISR is known again; the high watermark may have moved.
+    Settled,
+    /// Whether the proposal was accepted is not known: the next metadata tell.
+    AwaitMetadata,
+    /// Send the same proposal again, after a pause.
+    Retry,
+}
+
+/// A change of the ISR that is under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Pending {
+    change: IsrChange,
+    /// The member that joins, if it is that.
+    joining: Option<BrokerId>,
+}
+
+/// A partition as its leader sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leadership {
+    key: PartitionKey,
+    own: BrokerIdentity,
+    state: Arc<PartitionState>,
+    /// Where the log ended when this leadership began. Who has not fetched past that may still have other records.
+    begun_at: Offset,
+    followers: Vec<Follower>,
+    pending: Option<Pending>,
+}
+
+impl Leadership {
+    /// Broker `own` leads partition `key` from now on, as `state` says, with a log that ends at `log_end`.
+    pub fn begin(
+        key: PartitionKey,
+        own: BrokerIdentity,
+        state: Arc<PartitionState>,
+        log_end: Offset,
+        now_ms: i64,
+    ) -> Self {
+        let mut leadership = Self { key, own, state, begun_at: log_end, followers: Vec::new(), pending: None };
+        leadership.adopt_followers();
+        leadership.begin_followers(log_end, now_ms);
+        leadership
+    }
+
+    /// Takes over what the metadata say; `state` must name this broker as the leader. An older state than the one known
+    /// changes nothing. Gives whether anything changed.
+    pub fn follow(&mut self, state: &Arc<PartitionState>, log_end: Offset, now_ms: i64) -> bool {
+        if state.partition_epoch <= self.state.partition_epoch {
+            return false;
+        }
+        let is_new = state.leader_epoch > self.state.leader_epoch;
+        self.state = Arc::clone(state);
+        self.pending = None;
+        self.adopt_followers();
+        if is_new {
+            self.begun_at = log_end;
+            self.begin_followers(log_end, now_ms);
+        }
+        true
+    }
+
+    /// Epoch of the leadership.
+    pub fn leader_epoch(&self) -> LeaderEpoch {
+        self.state.leader_epoch
+    }
+
+    /// The newest state that the controllers are known to have.
+    pub fn state(&self) -> &Arc<PartitionState> {
+        &self.state
+    }
+
+    /// Whether a proposal is under way.
+    pub fn is_proposing(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// Notes a follower's fetch, which meets a log that ends at `leader_end`. `registered_epoch` is the epoch of the
+    /// broker's registration, if it has one.
+    ///
+    /// # Errors
+    /// NOT_LEADER_OR_FOLLOWER when the broker keeps no replica, or the fetch is from an earlier life of it.
+    pub fn fetched(
+        &mut self,
+        fetch: FollowerFetch,
+        registered_epoch: Option<i64>,
+        leader_end: Offset,
+        now_ms: i64,
+    ) -> Result<(), ErrorCode> {
+        let is_stale = fetch.broker_epoch != -1 && registered_epoch.is_some_and(|newest| newest > fetch.broker_epoch);
+        let follower = self.followers.iter_mut().find(|it| it.id == fetch.broker && !is_stale);
+        let follower = follower.ok_or(ErrorCode::NotLeaderOrFollower)?;
+        if fetch.offset >= leader_end {
+            follower.caught_up_ms = follower.caught_up_ms.max(now_ms);
+        } else if fetch.offset >= follower.leader_end_at_fetch {
+            // It has by now what was there at its last fetch. A leader that grows all the time would never see it level.
+            follower.caught_up_ms = follower.caught_up_ms.max(follower.fetched_ms);
+        }
+        follower.broker_epoch = Some(fetch.broker_epoch);
+        follower.log_start = fetch.log_start;
+        follower.log_end = fetch.offset;
+        follower.leader_end_at_fetch = follower.leader_end_at_fetch.max(leader_end);
+        follower.fetched_ms = now_ms;
+        Ok(())
+    }
+
+    /// The high watermark by all that is known, `current` at least. `configured` is the topic's `min.insync.replicas`.
+    ///
+    /// Followers that keep up and are about to join are waited for too, so that they can: an ISR that commits without them
+    /// would run away from them.
+    pub fn high_watermark(
+        &self,
+        current: Offset,
+        log_end: Offset,
+        configured: usize,
+        lag_max_ms: i64,
+        image: &MetadataImage,
+        now_ms: i64,
+    ) -> Offset {
+        let counts = |follower: &&Follower| {
+            self.may_be_in_sync(follower.id)
+                || (follower.keeps_up(log_end, lag_max_ms, now_ms) && self.is_admissible(follower, image))
+        };
+        let ends = self.followers.iter().filter(counts).map(|follower| follower.log_end);
+        high_watermark(current, ends.chain([log_end]), !self.is_below_minimum(configured))
+    }
+
+    /// Whether fewer replicas than the minimum are known to be in sync: nothing is committed then.
+    pub fn is_below_minimum(&self, configured: usize) -> bool {
+        self.state.isr.len() < self.state.min_in_sync(configured)
+    }
+
+    /// Whether a batch with acks=all may be appended.
+    ///
+    /// # Errors
+    /// NOT_ENOUGH_REPLICAS when it could not be committed.
+    pub fn check_append(&self, configured: usize) -> Result<(), ErrorCode> {
+        if self.is_below_minimum(configured) { Err(ErrorCode::NotEnoughReplicas) } else { Ok(()) }
+    }
+
+    /// What a producer with acks=all is told whose batch ends at `end`; `None` = it has to wait.
+    ///
+    /// NOT_ENOUGH_REPLICAS_AFTER_APPEND: the batch is committed, but the ISR has shrunk below the minimum meanwhile.
+    pub fn acknowledge(&self, end: Offset, high_watermark: Offset, configured: usize) -> Option<Result<(), ErrorCode>> {
+        if high_watermark < end {
+            return None;
+        }
+        let joining = usize::from(self.joining().is_some());
+        let is_enough = self.state.isr.len() + joining >= self.state.min_in_sync(configured);
+        Some(if is_enough { Ok(()) } else { Err(ErrorCode::NotEnoughReplicasAfterAppend) })
+    }
+
+    /// Proposes that `broker` joins the ISR, if it has all that is committed and is allowed to; call it after its fetch.
+    pub fn propose_join(
+        &mut self,
+        broker: BrokerId,
+        high_watermark: Offset,
+        image: &MetadataImage,
+    ) -> Option<IsrChange> {
+        if self.pending.is_some() || self.state.isr.contains(&broker) {
+            return None;
+        }
+        let follower = self.followers.iter().find(|it| it.id == broker)?;
+        let has_all = follower.log_end >= high_watermark && follower.log_end >= self.begun_at;
+        if !has_all || !self.is_admissible(follower, image) {
+            return None;
+        }
+        let isr =
+            self.state.replicas.iter().copied().filter(|id| self.state.isr.contains(id) || *id == broker).collect();
+        Some(self.propose(isr, Some(broker)))
+    }
+
+    /// Proposes that whoever has not kept up for `lag_max_ms` leaves the ISR; call it from time to time.
+    pub fn propose_leave(&mut self, log_end: Offset, lag_max_ms: i64, now_ms: i64) -> Option<IsrChange> {
+        if self.pending.is_some() {
+            return None;
+        }
+        let keeps_up = |id: &BrokerId| {
+            let follower = self.followers.iter().find(|follower| follower.id == *id);
+            *id == self.own.id || follower.is_some_and(|it| it.keeps_up(log_end, lag_max_ms, now_ms))
+        };
+        let isr: Vec<BrokerId> = self.state.isr.iter().copied().filter(keeps_up).collect();
+        (isr.len() < self.state.isr.len()).then(|| self.propose(isr, None))
+    }
+
+    /// Tells the controllers that the leader is done with what an unclean election takes, if it was elected so.
+    pub fn propose_recovered(&mut self) -> Option<IsrChange> {
+        if self.pending.is_some() || !self.state.recovering {
+            return None;
+        }
+        let isr = self.state.isr.clone();
+        Some(self.propose(isr, None))
+    }
+
+    /// The controllers answer the proposal `change`.
+    pub fn answered(&mut self, change: &IsrChange, answer: Result<&Arc<PartitionState>, ErrorCode>) -> AfterProposal {
+        if self.pending.as_ref().is_none_or(|pending| pending.change != *change) {
+            // Overtaken by the metadata, which tell more than the answer.
+            return AfterProposal::Settled;
+        }
+        match answer {
+            Ok(state) if state.leader_epoch != self.state.leader_epoch => AfterProposal::AwaitMetadata,
+            // As new as what is known: nothing had to change.
+            Ok(state) if state.partition_epoch >= self.state.partition_epoch => {
+                self.state = Arc::clone(state);
+                self.pending = None;
+                self.adopt_followers();
+                AfterProposal::Settled
+            }
+            Ok(_) => AfterProposal::AwaitMetadata,
+            // The epochs were right and the proposal was not accepted, nor will it ever be: the ISR is what it was.
+            Err(ErrorCode::IneligibleReplica | ErrorCode::OperationNotAttempted) => {
+                self.pending = None;
+                AfterProposal::Settled
+            }
+            Err(
+                ErrorCode::UnknownTopicOrPartition
+                | ErrorCode::UnknownTopicId
+                | ErrorCode::FencedLeaderEpoch
+                | ErrorCode::InvalidUpdateVersion
+                | ErrorCode::InvalidRequest
+                | ErrorCode::NewLeaderElected,
+            ) => AfterProposal::AwaitMetadata,
+            Err(_) => AfterProposal::Retry,
+        }
+    }
+
+    /// How far the replicas outside of the ISR are behind, for the controllers' answers to whether brokers may restart.
+    pub fn lags(&self, log_end: Offset) -> Vec<FollowerLag> {
+        let outside = self.followers.iter().filter(|it| !self.state.isr.contains(&it.id));
+        let known = outside.filter(|it| it.log_end != UNKNOWN_OFFSET);
+        known.map(|it| FollowerLag { broker: it.id, records: (log_end - it.log_end).max(0) }).collect()
+    }
+
+    /// Where the logs of all replicas begin at the latest, for DeleteRecords: `own` is the leader's. `None` = a follower has
+    /// not said yet.
+    pub fn low_watermark(&self, own: Offset, image: &MetadataImage) -> Option<Offset> {
+        let live = self.followers.iter().filter(|it| image.is_active(it.id));
+        let starts = live.map(|it| Some(it.log_start).filter(|start| *start != UNKNOWN_OFFSET));
+        starts.chain([Some(own)]).try_fold(own, |low, start| start.map(|start| low.min(start)))
+    }
+
+    fn joining(&self) -> Option<BrokerId> {
+        self.pending.as_ref()?.joining
+    }
+
+    /// Whether `broker` may be in the ISR by now, as far as this leader knows.
+    fn may_be_in_sync(&self, broker: BrokerId) -> bool {
+        self.state.isr.contains(&broker) || self.joining() == Some(broker)
+    }
+
+    /// Whether the controllers would take the follower into the ISR: it serves, and it is the registered process that
+    /// fetched.
+    fn is_admissible(&self, follower: &Follower, image: &MetadataImage) -> bool {
+        let Some(epoch) = follower.broker_epoch else { return false };
+        image.may_lead(follower.id)
+            && image.broker(follower.id).is_some_and(|broker| epoch == -1 || broker.epoch == epoch)
+    }
+
+    fn propose(&mut self, isr: Vec<BrokerId>, joining: Option<BrokerId>) -> IsrChange {
+        let epoch = |id: BrokerId| {
+            let follower = self.followers.iter().find(|follower| follower.id == id);
+            follower.and_then(|it| it.broker_epoch).unwrap_or(-1)
+        };
+        let member = |id| if id == self.own.id { self.own } else { BrokerIdentity { id, epoch: epoch(id) } };
+        let change = IsrChange {
+            topic_id: self.key.0,
+            partition: self.key.1,
+            leader_epoch: self.state.leader_epoch,
+            partition_epoch: self.state.partition_epoch,
+            isr: isr.into_iter().map(member).collect(),
+            recovering: false,
+        };
+        self.pending = Some(Pending { change: change.clone(), joining });
+        change
+    }
+
+    /// Makes the followers those of the state; what is known of those that stay is kept.
+    fn adopt_followers(&mut self) {
+        let (state, own) = (&self.state, self.own.id);
+        self.followers.retain(|follower| state.replicas.contains(&follower.id));
+        for id in state.replicas.iter().copied().filter(|id| *id != own) {
+            if !self.followers.iter().any(|follower| follower.id == id) {
+                self.followers.push(Follower::new(id));
+            }
+        }
+    }
+
+    fn begin_followers(&mut self, log_end: Offset, now_ms: i64) {
+        for follower in &mut self.followers {
+            follower.begin(log_end, self.state.isr.contains(&follower.id), now_ms);
+        }
+    }
+}
