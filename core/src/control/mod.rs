@@ -22,6 +22,7 @@ mod reassign;
 mod replica_commands;
 mod reply;
 mod restart;
+mod sessions;
 mod tend;
 mod topic_rules;
 mod topics;
@@ -47,6 +48,7 @@ pub use reply::{
 pub use restart::{
     AffectedPartition, Behind, FollowerLag, LISTED_PARTITIONS_MAX, Lags, RestartVerdict, SmallPartitions,
 };
+pub use sessions::BrokerSessions;
 
 use draft::Draft;
 use topic_rules::DefaultRules;

@@ -1,15 +1,22 @@
 //! The rules, command by command, as tables of what is asked and what comes of it.
 
 mod brokers;
+mod changes;
 mod configs;
 mod delete_topics;
+mod elect;
+mod grants;
+mod isr;
 mod partitions;
+mod reassign;
+mod sessions;
+mod tend;
 mod topics;
 
 use std::sync::Arc;
 
 use super::*;
-use crate::event::{Listener, SecurityProtocol};
+use crate::event::{Listener, PartitionState, SecurityProtocol};
 
 /// A cluster in the making: commands are decided, and their events applied.
 pub(super) struct Cluster {
@@ -69,10 +76,86 @@ impl Cluster {
 
     /// Registers a broker process and gives its epoch.
     pub(super) fn register(&mut self, id: i32, incarnation: u8) -> i64 {
-        match self.run(&Command::RegisterBroker(registration(id, incarnation))) {
+        self.register_with(id, incarnation, |_| {})
+    }
+
+    /// The same with something special about it.
+    pub(super) fn register_with(&mut self, id: i32, incarnation: u8, change: impl Fn(&mut RegisterBroker)) -> i64 {
+        let mut request = registration(id, incarnation);
+        change(&mut request);
+        match self.run(&Command::RegisterBroker(request)) {
             Ok(Reply::BrokerRegistered { epoch }) => epoch,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// The registered process of a broker.
+    pub(super) fn identity(&self, id: i32) -> BrokerIdentity {
+        let id = BrokerId(id);
+        BrokerIdentity { id, epoch: self.image.broker(id).unwrap().epoch }
+    }
+
+    pub(super) fn fence(&mut self, id: i32) {
+        self.run(&Command::FenceBroker(self.identity(id))).unwrap();
+    }
+
+    pub(super) fn unfence(&mut self, id: i32) {
+        self.run(&Command::UnfenceBroker(self.identity(id))).unwrap();
+    }
+
+    /// Creates a topic whose partitions have these replicas.
+    pub(super) fn create_on(&mut self, name: &str, replicas: &[&[i32]]) -> Uuid {
+        let assignments = (0..)
+            .zip(replicas)
+            .map(|(partition, replicas)| ReplicaAssignment { partition, replicas: brokers(replicas) })
+            .collect();
+        self.create(NewTopic { assignments, ..NewTopic::new(name) }).unwrap().id
+    }
+
+    /// Moves a partition; `None` = cancels its move.
+    pub(super) fn reassign(&mut self, topic: &str, partition: i32, replicas: Option<&[i32]>) -> Outcome<()> {
+        let moved = Reassignment { topic: text(topic), partition, replicas: replicas.map(brokers) };
+        let request = ReassignPartitions { partitions: vec![moved], allow_replication_factor_change: true };
+        match self.run(&Command::ReassignPartitions(request))? {
+            Reply::PartitionsReassigned(mut partitions) => partitions.remove(0).outcome,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Sets one of a topic's settings, or takes it away.
+    pub(super) fn configure(&mut self, topic: &str, name: &str, value: Option<&str>) {
+        let op = if value.is_some() { ConfigOp::Set } else { ConfigOp::Delete };
+        let operation = ConfigOperation { name: text(name), op, value: value.map(text) };
+        let resource = crate::event::ConfigResource::topic(topic);
+        let changes = ConfigChanges::Incremental(vec![operation]);
+        let resources = vec![ConfigAlteration { resource, changes }];
+        match self.run(&Command::AlterConfigs(AlterConfigs { resources, validate_only: false })).unwrap() {
+            Reply::ConfigsAltered(results) => assert_eq!(results[0].outcome, Ok(())),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The leader of a partition gives it this ISR.
+    pub(super) fn set_isr(&mut self, topic: &str, partition: i32, isr: &[i32]) {
+        let state = self.state(topic, partition);
+        let change = IsrChange {
+            topic_id: self.image.topic(topic).unwrap().id,
+            partition,
+            leader_epoch: state.leader_epoch,
+            partition_epoch: state.partition_epoch,
+            isr: isr.iter().map(|id| self.identity(*id)).collect(),
+            recovering: false,
+        };
+        let broker = self.identity(state.leader.0);
+        self.run(&Command::AlterPartition(AlterPartition { broker, partitions: vec![change] })).unwrap();
+        let mut expected = brokers(isr);
+        expected.retain(|id| self.state(topic, partition).replicas.contains(id));
+        assert_eq!(self.state(topic, partition).isr.len(), expected.len(), "{:?}", self.state(topic, partition));
+    }
+
+    /// A partition as it is now.
+    pub(super) fn state(&self, topic: &str, partition: i32) -> PartitionState {
+        PartitionState::clone(self.image.topic(topic).unwrap().partition(partition).unwrap())
     }
 
     pub(super) fn create(&mut self, topic: NewTopic) -> Outcome<CreatedTopic> {
@@ -106,6 +189,10 @@ pub(super) fn registration(id: i32, incarnation: u8) -> RegisterBroker {
         features: Default::default(),
         unclean_shutdown: false,
     }
+}
+
+pub(super) fn brokers(numbers: &[i32]) -> Vec<BrokerId> {
+    numbers.iter().copied().map(BrokerId).collect()
 }
 
 pub(super) fn text(value: &str) -> Arc<str> {
