@@ -61,17 +61,18 @@ pub(super) fn reconsider(draft: &mut Draft, rules: DefaultRules, topic: &TopicIm
 }
 
 /// Emits what `change` makes of each of `concerned`.
-pub(super) fn change_each(
+fn change_each(
     draft: &mut Draft,
     rules: DefaultRules,
     concerned: Vec<PartitionKey>,
     change: impl Fn(&MetadataImage, &PartitionState, TopicRules) -> Option<PartitionState>,
 ) {
+    let mut rules_of = rules.in_a_row();
     for key in concerned {
         let image = draft.image();
         let Some(topic) = image.topic_by_id(key.0) else { continue };
         let Some(state) = topic.partition(key.1) else { continue };
-        if let Some(next) = change(image, state, rules.of(image, &topic.name)) {
+        if let Some(next) = change(image, state, rules_of(image, topic)) {
             emit(draft, key, next);
         }
     }

@@ -131,16 +131,16 @@ pub(super) fn judge(
     };
     let index = image.replica_index();
     let concerned: BTreeSet<PartitionKey> = brokers.iter().flat_map(|id| index.hosted_by(*id)).collect();
+    let mut rules_of = rules.in_a_row();
     for key in concerned {
         let Some(topic) = image.topic_by_id(key.0) else { continue };
         let Some(state) = topic.partition(key.1) else { continue };
-        let min_in_sync = state.min_in_sync(rules.of(image, &topic.name).min_in_sync);
+        let min_in_sync = state.min_in_sync(rules_of(image, topic).min_in_sync);
         let stays = |id: &&BrokerId| !brokers.contains(id);
         let goes = state.isr.iter().any(|id| brokers.contains(id));
         if !goes || state.isr.iter().filter(stays).count() >= min_in_sync {
             continue;
         }
-        // One broker at a time is all that can be asked of a partition.
         let is_small = state.replicas.len() <= min_in_sync;
         let (count, list) = if is_small && policy == SmallPartitions::Warn {
             (&mut verdict.small_count, &mut verdict.small)

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::config::{self, BrokerLayers, Overrides, Scope};
 use crate::event::ConfigResource;
-use crate::image::MetadataImage;
+use crate::ids::TopicId;
+use crate::image::{MetadataImage, TopicImage};
 
 /// The setting that says how many replicas must be in sync.
 pub(super) const MIN_IN_SYNC: &str = "min.insync.replicas";
@@ -31,6 +32,19 @@ impl DefaultRules {
         let rules = TopicRules { min_in_sync: 1, unclean: false };
         let default = |name| default_of(&layers, name);
         Self(rules.overridden(default(MIN_IN_SYNC).as_deref(), default(UNCLEAN).as_deref()))
+    }
+
+    /// What counts for one partition after the other: looks a topic up once for all of its partitions that come in a row.
+    pub(super) fn in_a_row(self) -> impl FnMut(&MetadataImage, &TopicImage) -> TopicRules {
+        let mut last: Option<(TopicId, TopicRules)> = None;
+        move |image, topic| match last {
+            Some((id, rules)) if id == topic.id => rules,
+            _ => {
+                let rules = self.of(image, &topic.name);
+                last = Some((topic.id, rules));
+                rules
+            }
+        }
     }
 
     /// What counts for `topic`.

@@ -1,3 +1,8 @@
+//! What a leader makes of its followers' fetches, of the controllers' answers and of the metadata.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::leadership::*;
@@ -6,8 +11,6 @@ use crate::errors::ErrorCode;
 use crate::event::{BrokerRegistration, Listener, MetadataEvent, PartitionState, SecurityProtocol};
 use crate::ids::{BrokerId, Offset, Uuid};
 use crate::image::{MetadataImage, PartitionKey};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 const KEY: PartitionKey = (Uuid([1; 16]), 0);
 const LAG_MS: i64 = 100;
