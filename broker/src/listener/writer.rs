@@ -18,7 +18,7 @@ const FRAMES_PER_ROUND_MAX: usize = 64;
 /// Pieces of memory in one vectored write.
 const SLICES_MAX: usize = 32;
 /// Bytes of a file that are sent under one limit of time, so that a slow reader is told from a stalled one.
-const FILE_STEP_BYTES: u64 = 256 * 1024;
+const FILE_STEP_BYTES: u64 = 1024 * 1024;
 
 /// Sends answers until the outbox has ended or the connection is broken. `stall_max`: how long the other end may take
 /// nothing.

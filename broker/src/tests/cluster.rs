@@ -35,8 +35,8 @@ use crate::{Broker, BrokerParts, Committed, Controller};
 /// How long a test waits for what must happen.
 pub(super) const SOON: Duration = Duration::from_secs(10);
 /// Version in which the tests produce and fetch: the last ones that name topics.
-const PRODUCE_VERSION: i16 = 12;
-const FETCH_VERSION: i16 = 12;
+pub(super) const PRODUCE_VERSION: i16 = 12;
+pub(super) const FETCH_VERSION: i16 = 12;
 
 /// Decides like a controller, and makes the one broker follow at once.
 #[derive(Default)]
@@ -139,6 +139,10 @@ impl Cluster {
         let Reply::BrokerRegistered { epoch } = registered.reply else { panic!("{registered:?}") };
         let identity = BrokerIdentity { id: BrokerId(1), epoch };
         self.controller.carry_out(Command::UnfenceBroker(identity)).await.unwrap();
+    }
+
+    pub(super) fn broker(&self) -> Arc<Broker> {
+        Arc::clone(&self.broker)
     }
 
     /// The data directory.
@@ -245,7 +249,7 @@ pub(super) fn topic_name(name: &str) -> TopicName {
     TopicName(name.to_owned().into())
 }
 
-fn produce_request(topic: &str, partition: i32, acks: i16, records: impl Into<Bytes>) -> ProduceRequest {
+pub(super) fn produce_request(topic: &str, partition: i32, acks: i16, records: impl Into<Bytes>) -> ProduceRequest {
     let data = PartitionProduceData::default().with_index(partition).with_records(Some(records.into()));
     let topic = TopicProduceData::default().with_name(topic_name(topic)).with_partition_data(vec![data]);
     ProduceRequest::default().with_acks(acks).with_timeout_ms(10_000).with_topic_data(vec![topic])
