@@ -14,7 +14,7 @@ async fn a_partition_that_cannot_be_opened_is_refused_with_a_retriable_error_and
     let in_the_way = cluster.dir().join("late-1");
     fs::write(&in_the_way, "").unwrap();
     client.create_topic("late", 2, &[]).await;
-    let error = |partition: i32| (partition == 1).then_some(ErrorCode::KafkaStorageError.code()).unwrap_or(0);
+    let error = |partition: i32| if partition == 1 { ErrorCode::KafkaStorageError.code() } else { 0 };
     for partition in 0..2 {
         let answer = client.produce("late", partition, batch(&[b"a"])).await;
         assert_eq!(answer.error_code, error(partition), "{answer:?}");
