@@ -9,7 +9,6 @@ use bytes::{Bytes, BytesMut};
 use taffrail_core::errors::ErrorCode;
 
 use crate::data::{CurrentLeader, NodeEndpoint, TopicRef, encode_endpoints};
-use crate::guard::{self, Direction};
 use crate::message::{BodyError, StrBytes};
 use crate::request::{self, DecodeError, EncodeError};
 use crate::versions::ApiKey;
@@ -61,16 +60,7 @@ impl ProduceRequestView {
     /// # Ok::<(), taffrail_protocol::request::DecodeError>(())
     /// ```
     pub fn decode(version: i16, body: Bytes) -> Result<Self, DecodeError> {
-        const NAME: &str = "ProduceRequest";
-        if !KEY.versions().contains(version) {
-            return Err(DecodeError::Version { key: KEY, version });
-        }
-        guard::check(KEY, Direction::Request, version, &body).map_err(|error| DecodeError::Shape {
-            message: NAME,
-            version,
-            error,
-        })?;
-        Self::read(version, &body).map_err(|error| DecodeError::Body { message: NAME, version, error: error.into() })
+        request::decode_with(KEY, "ProduceRequest", version, &body, Self::read)
     }
 
     fn read(version: i16, body: &Bytes) -> Result<Self, WireError> {

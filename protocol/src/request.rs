@@ -7,6 +7,7 @@ use crate::guard::{self, Direction, ShapeError};
 use crate::header::{self, RequestHeader};
 use crate::message::{BodyError, Message, Request};
 use crate::versions::ApiKey;
+use crate::wire::WireError;
 
 /// Why a body cannot be decoded. A broker closes the connection then, as Kafka does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -103,15 +104,34 @@ pub(crate) fn decode_message<M: Message>(
     version: i16,
     mut body: Bytes,
 ) -> Result<M, DecodeError> {
-    if !M::KEY.versions().contains(version) {
-        return Err(DecodeError::Version { key: M::KEY, version });
-    }
-    guard::check(M::KEY, direction, version, &body).map_err(|error| DecodeError::Shape {
-        message: M::NAME,
-        version,
-        error,
-    })?;
+    check(M::KEY, M::NAME, direction, version, &body)?;
     M::decode_body(version, &mut body).map_err(|error| DecodeError::Body { message: M::NAME, version, error })
+}
+
+/// Checks the version and the shape of a request, then has `read` read it: for requests with a reader of their own.
+pub(crate) fn decode_with<T>(
+    key: ApiKey,
+    message: &'static str,
+    version: i16,
+    body: &Bytes,
+    read: impl FnOnce(i16, &Bytes) -> Result<T, WireError>,
+) -> Result<T, DecodeError> {
+    check(key, message, Direction::Request, version, body)?;
+    read(version, body).map_err(|error| DecodeError::Body { message, version, error: error.into() })
+}
+
+/// Refuses a version that the key does not have, and a body whose shape is not that of the message.
+fn check(
+    key: ApiKey,
+    message: &'static str,
+    direction: Direction,
+    version: i16,
+    body: &Bytes,
+) -> Result<(), DecodeError> {
+    if !key.versions().contains(version) {
+        return Err(DecodeError::Version { key, version });
+    }
+    guard::check(key, direction, version, body).map_err(|error| DecodeError::Shape { message, version, error })
 }
 
 /// Appends a whole frame (size, header, body) of a request, as a client sends it.

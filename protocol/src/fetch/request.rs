@@ -7,9 +7,8 @@ use taffrail_core::ids::Uuid;
 
 use super::{KEY, TOPIC_IDS_SINCE};
 use crate::data::TopicRef;
-use crate::guard::{self, Direction};
 use crate::message::StrBytes;
-use crate::request::DecodeError;
+use crate::request::{self, DecodeError};
 use crate::wire::{Reader, WireError};
 
 /// A Fetch request.
@@ -104,16 +103,7 @@ impl FetchRequestView {
     /// # Ok::<(), taffrail_protocol::request::DecodeError>(())
     /// ```
     pub fn decode(version: i16, body: Bytes) -> Result<Self, DecodeError> {
-        const NAME: &str = "FetchRequest";
-        if !KEY.versions().contains(version) {
-            return Err(DecodeError::Version { key: KEY, version });
-        }
-        guard::check(KEY, Direction::Request, version, &body).map_err(|error| DecodeError::Shape {
-            message: NAME,
-            version,
-            error,
-        })?;
-        Self::read(version, &body).map_err(|error| DecodeError::Body { message: NAME, version, error: error.into() })
+        request::decode_with(KEY, "FetchRequest", version, &body, Self::read)
     }
 
     fn read(version: i16, body: &Bytes) -> Result<Self, WireError> {
