@@ -25,6 +25,7 @@ use crate::api::{KafkaService, ProducerIds};
 use crate::coordinator::{CoordinatorConfig, GroupCoordinator};
 use crate::fetch::cache::SessionCache;
 use crate::listener::{Budget, Listener, ListenerLimits};
+use crate::loggers::Loggers;
 use crate::metadata::MetadataCache;
 use crate::metrics::{Metrics, PartitionMetrics, ResourceMetrics};
 use crate::replica::ReplicaManager;
@@ -49,6 +50,8 @@ pub struct BrokerParts {
     pub storage: Arc<Storage>,
     /// Its way to the controller.
     pub controller: Arc<dyn Controller>,
+    /// What its process logs.
+    pub loggers: Arc<dyn Loggers>,
 }
 
 /// The context of all handlers. Shared by all shards.
@@ -62,6 +65,7 @@ pub struct Broker {
     pub(crate) replicas: ReplicaManager,
     pub(crate) groups: GroupCoordinator,
     pub(crate) controller: Arc<dyn Controller>,
+    pub(crate) loggers: Arc<dyn Loggers>,
     pub(crate) config: ArcSwap<BrokerConfig>,
     pub(crate) layers: ArcSwap<BrokerLayers>,
     static_config: Overrides,
@@ -89,6 +93,7 @@ impl Broker {
             groups,
             metrics,
             controller: parts.controller,
+            loggers: parts.loggers,
             config: ArcSwap::from_pointee(config),
             layers: ArcSwap::from_pointee(layers),
             static_config: parts.static_config,

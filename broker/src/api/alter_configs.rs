@@ -5,7 +5,7 @@ use taffrail_protocol::message::alter_configs_request::AlterConfigsResource;
 use taffrail_protocol::message::alter_configs_response::AlterConfigsResourceResponse;
 use taffrail_protocol::message::{AlterConfigsRequest, AlterConfigsResponse};
 
-use super::incremental_alter_configs::{alter, config_resource};
+use super::config_changes::{answers, carry_out, config_resource};
 use super::wire;
 use crate::broker::Broker;
 use crate::client_info::ClientInfo;
@@ -16,18 +16,9 @@ pub(crate) async fn handle(
     request: AlterConfigsRequest,
     _version: i16,
 ) -> AlterConfigsResponse {
-    let alterations: Vec<Outcome<ConfigAlteration>> =
-        request.resources.iter().map(|it| alteration(broker, it)).collect();
-    let outcomes = alter(broker, alterations, request.validate_only).await;
-    let entry = |(resource, outcome): (&AlterConfigsResource, Outcome<()>)| {
-        let (code, message) = wire::outcome(&outcome);
-        AlterConfigsResourceResponse::default()
-            .with_error_code(code)
-            .with_error_message(message)
-            .with_resource_type(resource.resource_type)
-            .with_resource_name(resource.resource_name.clone())
-    };
-    AlterConfigsResponse::default().with_responses(request.resources.iter().zip(outcomes).map(entry).collect())
+    let planned = request.resources.iter().map(|it| alteration(broker, it).into()).collect();
+    let outcomes = carry_out(broker, planned, request.validate_only).await;
+    AlterConfigsResponse::default().with_responses(answers!(AlterConfigsResourceResponse, request.resources, outcomes))
 }
 
 fn alteration(broker: &Broker, resource: &AlterConfigsResource) -> Outcome<ConfigAlteration> {

@@ -1,7 +1,7 @@
 //! DescribeConfigs: every known setting of a topic or of this broker, its value, and where that comes from.
 
 use taffrail_core::config::{BrokerLayers, Described, Source, describe_broker, describe_topic};
-use taffrail_core::control::ControlError;
+use taffrail_core::control::{ControlError, Outcome};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::ConfigResource;
 use taffrail_core::topic_name;
@@ -11,7 +11,7 @@ use taffrail_protocol::message::describe_configs_response::{
 };
 use taffrail_protocol::message::{DescribeConfigsRequest, DescribeConfigsResponse};
 
-use super::wire;
+use super::{broker_loggers, wire};
 use crate::broker::Broker;
 use crate::client_info::ClientInfo;
 
@@ -40,12 +40,12 @@ pub(crate) async fn handle(
     let describe = |resource: &DescribeConfigsResource| {
         let described = match &refusal {
             Some(error) => Err(error.clone()),
-            None => describe(broker, resource),
+            None => describe(broker, resource, &request),
         };
         let (code, message) = wire::outcome(&described);
         let asked = resource.configuration_keys.as_deref().unwrap_or_default();
-        let wanted = |it: &Described| asked.is_empty() || asked.iter().any(|name| **name == *it.setting.name);
-        let configs = described.unwrap_or_default().into_iter().filter(wanted).map(|it| entry(it, &request));
+        let wanted = |it: &DescribeConfigsResourceResult| asked.is_empty() || asked.contains(&it.name);
+        let configs = described.unwrap_or_default().into_iter().filter(wanted);
         DescribeConfigsResult::default()
             .with_error_code(code)
             .with_error_message(message)
@@ -56,7 +56,18 @@ pub(crate) async fn handle(
     DescribeConfigsResponse::default().with_results(request.resources.iter().map(describe).collect())
 }
 
-fn describe(broker: &Broker, resource: &DescribeConfigsResource) -> Result<Vec<Described>, ControlError> {
+fn describe(
+    broker: &Broker,
+    resource: &DescribeConfigsResource,
+    request: &DescribeConfigsRequest,
+) -> Outcome<Vec<DescribeConfigsResourceResult>> {
+    if resource.resource_type == kind::BROKER_LOGGER {
+        return broker_loggers::describe(broker, &resource.resource_name);
+    }
+    Ok(described(broker, resource)?.into_iter().map(|it| entry(it, request)).collect())
+}
+
+fn described(broker: &Broker, resource: &DescribeConfigsResource) -> Outcome<Vec<Described>> {
     let name = &*resource.resource_name;
     let layers = broker.layers.load();
     match resource.resource_type {
@@ -78,31 +89,28 @@ fn describe(broker: &Broker, resource: &DescribeConfigsResource) -> Result<Vec<D
             Ok(described)
         }
         kind::BROKER => {
-            check_broker_id(broker, name, "expected {} or empty string, but received")?;
+            check_node_id(
+                broker,
+                name,
+                "Broker id",
+                "Unexpected broker id, expected {} or empty string, but received",
+            )?;
             Ok(describe_broker(&layers).collect())
-        }
-        kind::BROKER_LOGGER if name.is_empty() => {
-            Err(ControlError::new(ErrorCode::InvalidRequest, "Broker id must not be empty"))
-        }
-        kind::BROKER_LOGGER => {
-            check_broker_id(broker, name, "expected {} but received")?;
-            Ok(Vec::new())
         }
         // Metrics of clients and new groups have no settings, because they are not there.
         _ => Ok(Vec::new()),
     }
 }
 
-/// Refuses what is not this broker's id. `text` has `{}` where our id belongs.
-pub(super) fn check_broker_id(broker: &Broker, name: &str, text: &str) -> Result<(), ControlError> {
-    let id: i32 = name.parse().map_err(|_| {
-        ControlError::new(ErrorCode::InvalidRequest, format!("Broker id must be an integer, but it is: {name}"))
-    })?;
-    if id == broker.id.0 {
-        return Ok(());
+/// Refuses what is not this broker's id. `subject` is what the error calls it; `text`, with `{}` where our id belongs, goes
+/// before an id that is another broker's.
+pub(super) fn check_node_id(broker: &Broker, name: &str, subject: &str, text: &str) -> Outcome<()> {
+    let refused = |text| Err(ControlError::new(ErrorCode::InvalidRequest, text));
+    match name.parse::<i32>() {
+        Ok(id) if id == broker.id.0 => Ok(()),
+        Ok(_) => refused(format!("{} {name}", text.replace("{}", &broker.id.to_string()))),
+        Err(_) => refused(format!("{subject} must be an integer, but it is: {name}")),
     }
-    let expected = text.replace("{}", &broker.id.to_string());
-    Err(ControlError::new(ErrorCode::InvalidRequest, format!("Unexpected broker id, {expected} {name}")))
 }
 
 fn entry(described: Described, request: &DescribeConfigsRequest) -> DescribeConfigsResourceResult {

@@ -1,23 +1,16 @@
-//! IncrementalAlterConfigs: changes only the settings that it names (KIP-339).
+//! IncrementalAlterConfigs: changes only the settings that it names (KIP-339), and levels of loggers (KIP-412).
 
-use std::sync::Arc;
-
-use taffrail_core::control::{
-    AlterConfigs, Command, ConfigAlteration, ConfigChanges, ConfigOp, ConfigOperation, ControlError, Outcome, Reply,
-};
+use taffrail_core::control::{ConfigAlteration, ConfigChanges, ConfigOp, ConfigOperation, ControlError, Outcome};
 use taffrail_core::errors::ErrorCode;
-use taffrail_core::event::{ConfigResource, ResourceKind};
-use taffrail_protocol::message::incremental_alter_configs_request::AlterConfigsResource;
+use taffrail_protocol::message::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use taffrail_protocol::message::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use taffrail_protocol::message::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
 
-use super::describe_configs::check_broker_id;
-use super::wire;
-use crate::broker::{self, Broker};
+use super::config_changes::{Planned, answers, carry_out, config_resource};
+use super::describe_configs::kind;
+use super::{broker_loggers, wire};
+use crate::broker::Broker;
 use crate::client_info::ClientInfo;
-
-/// How long the answer waits for the change to count on this broker. Kafka's request has no timeout of its own.
-pub(super) const WAIT_MS: i32 = 30_000;
 
 pub(crate) async fn handle(
     broker: &Broker,
@@ -25,69 +18,55 @@ pub(crate) async fn handle(
     request: IncrementalAlterConfigsRequest,
     _version: i16,
 ) -> IncrementalAlterConfigsResponse {
-    let alterations: Vec<Outcome<ConfigAlteration>> =
-        request.resources.iter().map(|it| alteration(broker, it)).collect();
-    let outcomes = alter(broker, alterations, request.validate_only).await;
-    let entry = |(resource, outcome): (&AlterConfigsResource, Outcome<()>)| {
-        let (code, message) = wire::outcome(&outcome);
-        AlterConfigsResourceResponse::default()
-            .with_error_code(code)
-            .with_error_message(message)
-            .with_resource_type(resource.resource_type)
-            .with_resource_name(resource.resource_name.clone())
+    let planned = request.resources.iter().map(|it| plan(broker, &request, it)).collect();
+    let outcomes = carry_out(broker, planned, request.validate_only).await;
+    IncrementalAlterConfigsResponse::default().with_responses(answers!(
+        AlterConfigsResourceResponse,
+        request.resources,
+        outcomes
+    ))
+}
+
+fn plan(broker: &Broker, request: &IncrementalAlterConfigsRequest, resource: &AlterConfigsResource) -> Planned {
+    if resource.resource_type == kind::BROKER_LOGGER {
+        return Planned::Settled(alter_loggers(broker, request, resource));
+    }
+    alteration(broker, resource).into()
+}
+
+fn alter_loggers(
+    broker: &Broker,
+    request: &IncrementalAlterConfigsRequest,
+    resource: &AlterConfigsResource,
+) -> Outcome<()> {
+    let same = |it: &&AlterConfigsResource| {
+        (it.resource_type, &it.resource_name) == (resource.resource_type, &resource.resource_name)
     };
-    let responses = request.resources.iter().zip(outcomes).map(entry).collect();
-    IncrementalAlterConfigsResponse::default().with_responses(responses)
+    if request.resources.iter().filter(same).count() > 1 {
+        return Err(ControlError::new(ErrorCode::InvalidRequest, "Each resource must appear at most once."));
+    }
+    let unknown = |code| {
+        let text = format!("Unknown operation type {code} is not allowed for the BROKER_LOGGER resource");
+        ControlError::new(ErrorCode::InvalidRequest, text)
+    };
+    let operations = operations(resource, unknown)?;
+    broker_loggers::alter(broker, &resource.resource_name, &operations, request.validate_only)
 }
 
 fn alteration(broker: &Broker, resource: &AlterConfigsResource) -> Outcome<ConfigAlteration> {
-    let operation = |config: &taffrail_protocol::message::incremental_alter_configs_request::AlterableConfig| {
-        let op = ConfigOp::from_code(config.config_operation).ok_or_else(|| {
-            let text = format!("Unknown operation type {}", config.config_operation);
-            ControlError::new(ErrorCode::UnknownServerError, text)
-        })?;
-        Ok(ConfigOperation { name: wire::shared(&config.name), op, value: config.value.as_ref().map(wire::shared) })
-    };
-    let operations = resource.configs.iter().map(operation).collect::<Outcome<Vec<_>>>()?;
+    let unknown = |code| ControlError::new(ErrorCode::UnknownServerError, format!("Unknown operation type {code}"));
+    let operations = operations(resource, unknown)?;
     Ok(ConfigAlteration {
         resource: config_resource(broker, resource.resource_type, wire::shared(&resource.resource_name))?,
         changes: ConfigChanges::Incremental(operations),
     })
 }
 
-/// The resource that a request names, if its settings are kept in the metadata and this broker may be asked for them.
-pub(super) fn config_resource(broker: &Broker, kind: i8, name: Arc<str>) -> Outcome<ConfigResource> {
-    let kind = ResourceKind::from_code(kind).ok_or_else(|| {
-        ControlError::new(ErrorCode::InvalidRequest, format!("Unexpected resource type {kind} for resource {name}"))
-    })?;
-    // As in Kafka, settings of a single broker are changed at that broker.
-    if kind == ResourceKind::Broker && !name.is_empty() {
-        check_broker_id(broker, &name, "expected {}, but received")?;
-    }
-    Ok(ConfigResource { kind, name })
-}
-
-/// Has the controller make those changes that can be asked for at all; gives an outcome for each, in their order.
-pub(super) async fn alter(
-    broker: &Broker,
-    alterations: Vec<Outcome<ConfigAlteration>>,
-    validate_only: bool,
-) -> Vec<Outcome<()>> {
-    let resources: Vec<ConfigAlteration> = alterations.iter().filter_map(|it| it.as_ref().ok().cloned()).collect();
-    let count = resources.len();
-    let mut decided = if resources.is_empty() {
-        Vec::new()
-    } else {
-        let command = Command::AlterConfigs(AlterConfigs { resources, validate_only });
-        match broker.propose(command, wire::deadline(WAIT_MS)).await {
-            Ok(Reply::ConfigsAltered(altered)) => altered.into_iter().map(|it| it.outcome).collect(),
-            other => vec![Err(broker::refusal(other)); count],
-        }
-    }
-    .into_iter();
-    let next = |alteration: Outcome<ConfigAlteration>| match alteration {
-        Ok(_) => decided.next().unwrap_or_else(|| Err(ControlError::plain(ErrorCode::UnknownServerError))),
-        Err(error) => Err(error),
+/// What is asked for one resource; `unknown` says what is wrong with the code of an operation that there is not.
+fn operations(resource: &AlterConfigsResource, unknown: fn(i8) -> ControlError) -> Outcome<Vec<ConfigOperation>> {
+    let operation = |config: &AlterableConfig| {
+        let op = ConfigOp::from_code(config.config_operation).ok_or_else(|| unknown(config.config_operation))?;
+        Ok(ConfigOperation { name: wire::shared(&config.name), op, value: config.value.as_ref().map(wire::shared) })
     };
-    alterations.into_iter().map(next).collect()
+    resource.configs.iter().map(operation).collect()
 }

@@ -6,6 +6,8 @@
 
 mod alter_configs;
 mod api_versions;
+mod broker_loggers;
+mod config_changes;
 mod create_partitions;
 mod create_topics;
 mod delete_groups;

@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use taffrail_core::config::Overrides;
-use taffrail_core::control::{BrokerIdentity, Command, ControlError, Inputs, Lags, RegisterBroker, Reply, decide};
+use taffrail_core::control::{
+    BrokerIdentity, Command, ControlError, Inputs, Lags, LogLevel, LoggerChanges, ROOT_LOGGER, RegisterBroker, Reply,
+    decide,
+};
 use taffrail_core::event::{Listener, SecurityProtocol};
 use taffrail_core::ids::{BrokerId, Uuid};
 use taffrail_core::image::MetadataImage;
@@ -30,13 +33,26 @@ use taffrail_storage::{Storage, StorageOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 
-use crate::{Broker, BrokerParts, Committed, Controller};
+use crate::{Broker, BrokerParts, Committed, Controller, Loggers};
 
 /// How long a test waits for what must happen.
 pub(super) const SOON: Duration = Duration::from_secs(10);
 /// Version in which the tests produce and fetch: the last ones that name topics.
 pub(super) const PRODUCE_VERSION: i16 = 12;
 pub(super) const FETCH_VERSION: i16 = 12;
+
+/// A process that logs, and always the same.
+pub(super) struct FixedLoggers;
+
+impl Loggers for FixedLoggers {
+    fn levels(&self) -> BTreeMap<String, LogLevel> {
+        [(ROOT_LOGGER.to_owned(), LogLevel::Info)].into()
+    }
+
+    fn change(&self, _changes: LoggerChanges) -> Result<(), String> {
+        Err("fixed".to_owned())
+    }
+}
 
 /// Decides like a controller, and makes the one broker follow at once.
 #[derive(Default)]
@@ -104,6 +120,7 @@ impl Cluster {
             static_config,
             storage,
             controller: Arc::clone(&controller) as Arc<dyn Controller>,
+            loggers: Arc::new(FixedLoggers),
         };
         let broker = Broker::new(parts).unwrap();
         controller.broker.set(Arc::downgrade(&broker)).unwrap();

@@ -23,7 +23,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
-use super::cluster::SOON;
+use super::cluster::{FixedLoggers, SOON};
 use crate::{Broker, BrokerParts, Controller, ControllerHandle, Registration, RegistrationError, follow_metadata};
 
 type Update = Result<v1::MetadataUpdate, Status>;
@@ -128,6 +128,7 @@ async fn stage(script: Script) -> Stage {
         static_config: Overrides::new(),
         storage,
         controller: Arc::clone(&controllers) as Arc<dyn Controller>,
+        loggers: Arc::new(FixedLoggers),
     };
     let broker = Broker::new(parts).unwrap();
     Stage { script, controllers, broker, shutdown, _dir: dir }

@@ -119,8 +119,7 @@ fn changed(
 
 fn incremental(before: &Overrides, kind: ResourceKind, operations: &[ConfigOperation]) -> Outcome<Overrides> {
     check_names(operations.iter().map(|operation| &operation.name))?;
-    let lacks_value = |operation: &&ConfigOperation| operation.op != ConfigOp::Delete && operation.value.is_none();
-    check_nulls(operations.iter().filter(lacks_value).map(|operation| &operation.name))?;
+    check_nulls(operations)?;
     let mut after = before.clone();
     for operation in operations {
         let name = operation.name.to_string();
@@ -150,8 +149,12 @@ fn list_after(
 ) -> Outcome<String> {
     let setting = config::known(scope(kind), &operation.name).ok().filter(|setting| setting.kind == Kind::List);
     let Some(setting) = setting else {
-        let verb = if operation.op == ConfigOp::Append { "APPEND" } else { "SUBTRACT" };
-        let text = format!("Can't {verb} to key {} because its type is not LIST.", operation.name);
+        let verb = if operation.op == ConfigOp::Append { "append" } else { "subtract" };
+        let name = &operation.name;
+        let text = match kind {
+            ResourceKind::Topic => format!("Can't {} to key {name} because its type is not LIST.", verb.to_uppercase()),
+            ResourceKind::Broker => format!("Config value {verb} is not allowed for config key: {name}"),
+        };
         return Err(ControlError::new(ErrorCode::InvalidConfig, text));
     };
     let current = current.map(String::as_str).or(setting.default).unwrap_or_default();
@@ -171,14 +174,15 @@ fn list_after(
 
 fn replaced(settings: &[(Arc<str>, Option<Arc<str>>)]) -> Outcome<Overrides> {
     check_names(settings.iter().map(|(name, _)| name))?;
-    check_nulls(settings.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| name))?;
+    refuse_nulls(settings.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| name))?;
     Ok(settings
         .iter()
         .map(|(name, value)| (name.to_string(), value.as_deref().unwrap_or_default().to_owned()))
         .collect())
 }
 
-fn check_names<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Outcome<()> {
+/// Refuses a name that comes twice.
+pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Outcome<()> {
     let mut seen = BTreeSet::new();
     for name in names {
         if !seen.insert(name) {
@@ -188,7 +192,13 @@ fn check_names<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Outcome<()> {
     Ok(())
 }
 
-fn check_nulls<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Outcome<()> {
+/// Refuses operations that need a value and have none.
+pub(super) fn check_nulls(operations: &[ConfigOperation]) -> Outcome<()> {
+    let lacks_value = |operation: &&ConfigOperation| operation.op != ConfigOp::Delete && operation.value.is_none();
+    refuse_nulls(operations.iter().filter(lacks_value).map(|operation| &operation.name))
+}
+
+fn refuse_nulls<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Outcome<()> {
     let nulls: Vec<&str> = names.map(|name| &**name).collect();
     if nulls.is_empty() {
         return Ok(());
@@ -222,11 +232,11 @@ fn check_broker(name: &str, before: &Overrides, after: &Overrides) -> Outcome<()
             .map_err(|error| ControlError::new(ErrorCode::InvalidConfig, error.to_string()))?;
         match setting.update {
             Update::ReadOnly => {
-                return Err(refused(&format!("Cannot update these configs dynamically: Set({key})")));
+                return Err(refused(&format!("Cannot update these configs dynamically: [{key}]")));
             }
             Update::PerBroker if name.is_empty() => {
                 return Err(refused(&format!(
-                    "Cannot update these configs at default cluster level, broker id must be specified: Set({key})"
+                    "Cannot update these configs at default cluster level, broker id must be specified: [{key}]"
                 )));
             }
             Update::PerBroker | Update::ClusterWide => {}

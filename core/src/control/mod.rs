@@ -14,6 +14,7 @@ mod elect;
 mod elections;
 mod error;
 mod grants;
+mod loggers;
 mod partition_change;
 mod partitions;
 mod placement;
@@ -36,6 +37,7 @@ pub use command::{
 };
 pub use error::ControlError;
 pub use grants::{GRANT_BROKERS_MAX, GRANT_DURATION_MAX_MS};
+pub use loggers::{LogLevel, LoggerChanges, ROOT_LOGGER, logger_changes};
 pub use producer_ids::PRODUCER_ID_BLOCK;
 pub use replica_commands::{
     AlterPartition, ChangeReplicationFactor, CloseGrant, ElectLeaders, ElectionKind, IsrChange, JudgeRestart,

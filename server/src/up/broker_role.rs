@@ -10,7 +10,9 @@ use anyhow::{Context, bail};
 use futures::StreamExt;
 use futures::channel::mpsc;
 use futures::future::{Either, select};
-use taffrail_broker::{Broker, BrokerParts, ControllerHandle, Registration, RegistrationError, follow_metadata};
+use taffrail_broker::{
+    Broker, BrokerParts, ControllerHandle, Loggers, Registration, RegistrationError, follow_metadata,
+};
 use taffrail_core::config::{BrokerConfig, BrokerLayers, Overrides};
 use taffrail_core::control::RegisterBroker;
 use taffrail_core::event::{Listener, SecurityProtocol};
@@ -65,6 +67,7 @@ pub(super) struct Start {
     pub(super) advertised: (String, u16),
     pub(super) logs: PathBuf,
     pub(super) shards: Option<usize>,
+    pub(super) loggers: Arc<dyn Loggers>,
 }
 
 /// A broker that is part of the cluster.
@@ -95,6 +98,7 @@ impl BrokerRole {
             static_config: start.static_config.clone(),
             storage: Arc::clone(&start.storage),
             controller: Arc::clone(&controllers) as _,
+            loggers: start.loggers,
         })?;
         let member = Shutdown::new();
         let (host, port) = start.advertised;

@@ -32,6 +32,7 @@ use crate::cli::UpArgs;
 use crate::exit::Exit;
 use crate::http::{self, Health};
 use crate::options::{MetricsAddress, Options};
+use crate::telemetry::LogLevels;
 use broker_role::{BrokerRole, RoleEnd};
 use data_dir::DataDir;
 pub(crate) use import::import;
@@ -64,10 +65,10 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
         }
     }
     let options = Options::resolve(&given)?;
-    crate::telemetry::start(&options)?;
+    let loggers = crate::telemetry::start(&options)?;
     open_files::raise_limit();
     let dir = DataDir::take(&options)?;
-    task::block_on(CONTROL_THREADS, up(&options, &dir, &args.files, desired, started))?
+    task::block_on(CONTROL_THREADS, up(&options, &dir, &args.files, desired, loggers, started))?
 }
 
 /// What runs, in the order in which it is stopped last.
@@ -110,15 +111,17 @@ async fn up(
     dir: &DataDir,
     files: &[PathBuf],
     desired: Desired,
+    loggers: Arc<LogLevels>,
     started: time::Instant,
 ) -> anyhow::Result<Exit> {
     // From the first moment on: a signal that comes early must not end the process without a clean stop.
     let mut told = task::spawn(signal::terminate());
     let health = Health::default();
-    let (mut running, first) = match select(pin!(start(options, dir, files, desired, &health)), &mut told).await {
-        Either::Left((running, _)) => running?,
-        Either::Right(_) => bail!("told to stop while starting: the next start recovers what was not closed"),
-    };
+    let (mut running, first) =
+        match select(pin!(start(options, dir, files, desired, loggers, &health)), &mut told).await {
+            Either::Left((running, _)) => running?,
+            Either::Right(_) => bail!("told to stop while starting: the next start recovers what was not closed"),
+        };
     let image = running.broker.metadata();
     let summary = Summary {
         cluster_id: running.controller.cluster_id(),
@@ -148,6 +151,7 @@ async fn start(
     dir: &DataDir,
     files: &[PathBuf],
     desired: Desired,
+    loggers: Arc<LogLevels>,
     health: &Health,
 ) -> anyhow::Result<(Running, local::Pass)> {
     // Addresses first: a port that is taken is the commonest mistake, and nothing has been touched yet.
@@ -182,6 +186,7 @@ async fn start(
         advertised: options.advertised(clients),
         logs: dir.logs(),
         shards: options.shards,
+        loggers,
     })
     .await?;
     health.add(broker.registry());

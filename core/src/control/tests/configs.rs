@@ -157,7 +157,13 @@ fn settings_are_refused_with_kafkas_codes_and_words() {
             InvalidConfig,
             "Can't SUBTRACT to key retention.ms because its type is not LIST.",
         ),
-        (all(), set("broker.id", "1"), InvalidRequest, "Cannot update these configs dynamically: Set(broker.id)"),
+        (
+            all(),
+            op("message.max.bytes", ConfigOp::Append, Some("1")),
+            InvalidConfig,
+            "Config value append is not allowed for config key: message.max.bytes",
+        ),
+        (all(), set("broker.id", "1"), InvalidRequest, "Cannot update these configs dynamically: [broker.id]"),
         (named("-1"), set("message.max.bytes", "1"), InvalidRequest, "Invalid negative broker ID."),
         (
             named("one"),

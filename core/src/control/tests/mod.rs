@@ -7,6 +7,7 @@ mod delete_topics;
 mod elect;
 mod grants;
 mod isr;
+mod loggers;
 mod partitions;
 mod reassign;
 mod sessions;
