@@ -41,20 +41,44 @@ pub(crate) async fn create(broker: &Broker, names: &[Arc<str>]) -> BTreeMap<Arc<
 }
 
 fn new_topic(name: &Arc<str>, config: &BrokerConfig) -> NewTopic {
-    if **name != *topic_name::CONSUMER_OFFSETS {
-        return NewTopic::new(Arc::clone(name));
-    }
-    let setting = |name: &str, value: String| (Arc::from(name), Some(Arc::from(value)));
-    NewTopic {
-        configs: vec![
-            setting("cleanup.policy", "compact".to_owned()),
-            setting("segment.bytes", config.offsets_topic_segment_bytes.to_string()),
-            setting("compression.type", "producer".to_owned()),
-        ],
-        ..NewTopic::sized(
-            Arc::clone(name),
+    let min_isr = |replicas: i32| ("min.insync.replicas", replicas.to_string());
+    let (partitions, replication_factor, settings) = match &**name {
+        topic_name::CONSUMER_OFFSETS => (
             config.offsets_topic_num_partitions,
             config.offsets_topic_replication_factor,
-        )
+            vec![
+                ("cleanup.policy", "compact".to_owned()),
+                ("segment.bytes", config.offsets_topic_segment_bytes.to_string()),
+                ("compression.type", "producer".to_owned()),
+            ],
+        ),
+        topic_name::TRANSACTION_STATE => (
+            config.transaction_state_log_num_partitions,
+            config.transaction_state_log_replication_factor,
+            vec![
+                ("cleanup.policy", "compact".to_owned()),
+                ("segment.bytes", config.transaction_state_log_segment_bytes.to_string()),
+                ("compression.type", "uncompressed".to_owned()),
+                min_isr(config.transaction_state_log_min_isr),
+                ("unclean.leader.election.enable", "false".to_owned()),
+            ],
+        ),
+        // Its coordinator cuts it by deleting records.
+        topic_name::SHARE_GROUP_STATE => (
+            config.share_coordinator_state_topic_num_partitions,
+            config.share_coordinator_state_topic_replication_factor,
+            vec![
+                ("cleanup.policy", "delete".to_owned()),
+                ("segment.bytes", config.share_coordinator_state_topic_segment_bytes.to_string()),
+                ("compression.type", "producer".to_owned()),
+                min_isr(config.share_coordinator_state_topic_min_isr),
+                ("retention.ms", "-1".to_owned()),
+            ],
+        ),
+        _ => return NewTopic::new(Arc::clone(name)),
+    };
+    NewTopic {
+        configs: settings.into_iter().map(|(name, value)| (Arc::from(name), Some(Arc::from(value)))).collect(),
+        ..NewTopic::sized(Arc::clone(name), partitions, replication_factor)
     }
 }

@@ -24,7 +24,7 @@ use taffrail_storage::Storage;
 use crate::api::{KafkaService, ProducerIds};
 use crate::coordinator::{CoordinatorConfig, GroupCoordinator};
 use crate::fetch::cache::SessionCache;
-use crate::listener::{Budget, Listener, ListenerLimits};
+use crate::listener::{Budget, ConnectionLimits, Listener, ListenerLimits};
 use crate::loggers::Loggers;
 use crate::metadata::MetadataCache;
 use crate::metrics::{Metrics, PartitionMetrics, ResourceMetrics};
@@ -68,6 +68,8 @@ pub struct Broker {
     pub(crate) loggers: Arc<dyn Loggers>,
     pub(crate) config: ArcSwap<BrokerConfig>,
     pub(crate) layers: ArcSwap<BrokerLayers>,
+    /// Of every listener, at once when they change.
+    connection_limits: Arc<ArcSwap<ConnectionLimits>>,
     static_config: Overrides,
     pub(crate) sessions: Mutex<SessionCache>,
     pub(crate) producer_ids: ProducerIds,
@@ -96,6 +98,7 @@ impl Broker {
             loggers: parts.loggers,
             config: ArcSwap::from_pointee(config),
             layers: ArcSwap::from_pointee(layers),
+            connection_limits: Arc::default(),
             static_config: parts.static_config,
             sessions: Mutex::new(SessionCache::new(slots)),
             producer_ids: ProducerIds::default(),
@@ -112,7 +115,7 @@ impl Broker {
         let of_broker = |event: &MetadataEvent| matches!(event, MetadataEvent::ConfigChanged { resource, .. } if resource.kind == ResourceKind::Broker);
         let config_changed = events.is_none_or(|events| events.iter().any(of_broker));
         if config_changed {
-            self.reconfigure(&image);
+            self.reconfigure(&image).await;
         }
         let layers = self.layers.load_full();
         self.replicas.follow(&image, events.filter(|_| !config_changed), &layers).await;
@@ -133,11 +136,12 @@ impl Broker {
         }
     }
 
-    fn reconfigure(&self, image: &MetadataImage) {
+    async fn reconfigure(&self, image: &MetadataImage) {
         let layers = image.broker_layers(Some(self.id), &self.static_config);
         match BrokerConfig::resolve(&layers) {
             Ok(config) => {
                 self.groups.set_config(CoordinatorConfig::of(&config));
+                self.connection_limits.store(Arc::new(ConnectionLimits::of(&config).await));
                 self.config.store(Arc::new(config));
                 self.layers.store(Arc::new(layers));
             }
@@ -174,9 +178,11 @@ impl Broker {
     /// the listener's name in the registration, so that answers name addresses that its clients can reach.
     pub async fn serve(self: Arc<Self>, name: Arc<str>, socket: TcpListener, shards: Arc<Shards>, shutdown: Shutdown) {
         let limits = Arc::new(ListenerLimits::of(&self.config.load()));
+        let connection_limits = Arc::clone(&self.connection_limits);
+        connection_limits.store(Arc::new(ConnectionLimits::of(&self.config.load_full()).await));
         let connections = self.metrics.connections(&name);
         let service = Arc::new(KafkaService { broker: self, listener: Arc::clone(&name) });
-        Listener { name, service, limits, shards, shutdown, connections }.run(socket).await;
+        Listener { name, service, limits, connection_limits, shards, shutdown, connections }.run(socket).await;
     }
 }
 

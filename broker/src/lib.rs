@@ -22,7 +22,7 @@ pub use broker::{Broker, BrokerParts, Controller};
 pub use client_info::ClientInfo;
 pub use controller_handle::ControllerHandle;
 pub use follower::follow_metadata;
-pub use listener::ListenerLimits;
+pub use listener::{ConnectionLimits, ListenerLimits};
 pub use loggers::Loggers;
 pub use metadata::MetadataCache;
 pub use metrics::Metrics;

@@ -85,10 +85,16 @@ pub struct StorageOptions {
     pub checkpoint_ms: i64,
     /// After how long a silent producer is forgotten (`producer.id.expiration.ms`).
     pub producer_expiration_ms: i64,
+    /// Least time between two looks for silent producers of a log (`producer.id.expiration.check.interval.ms`).
+    pub producer_expiration_check_ms: i64,
+    /// How often high watermarks are written down (`replica.high.watermark.checkpoint.interval.ms`).
+    pub high_watermark_ms: i64,
     /// Memory for the keys of one compaction (`log.cleaner.dedupe.buffer.size`).
     pub compaction_map_bytes: usize,
     /// How often logs are looked at for compaction (`log.cleaner.backoff.ms`).
     pub compaction_check_ms: i64,
+    /// Whether logs are compacted at all (`log.cleaner.enable`).
+    pub compacts: bool,
 }
 
 impl StorageOptions {
@@ -103,8 +109,11 @@ impl StorageOptions {
             retention_check_ms: 300_000,
             checkpoint_ms: 60_000,
             producer_expiration_ms: 86_400_000,
+            producer_expiration_check_ms: 600_000,
+            high_watermark_ms: 5_000,
             compaction_map_bytes: 128 << 20,
             compaction_check_ms: 15_000,
+            compacts: true,
         }
     }
 }

@@ -30,7 +30,7 @@ async fn delete(broker: &Broker, group_id: &str) -> ErrorCode {
         Ok(shard) => shard,
         Err(error) => return error,
     };
-    match shard.ask(|machine, _, waiter| machine.delete_group(waiter, group_id)).await {
+    match shard.ask_to_write(|machine, _, waiter| machine.delete_group(waiter, group_id)).await {
         Ok(Reply::Done(error)) | Err(error) => error,
         Ok(_) => ErrorCode::UnknownServerError,
     }

@@ -139,7 +139,7 @@ async fn commit(
     let step = |machine: &mut taffrail_core::group::GroupShard, now, waiter| {
         machine.commit_offsets(now, CommitRequest { waiter, ..request })
     };
-    match shard.ask(step).await {
+    match shard.ask_to_write(step).await {
         Ok(Reply::Done(error)) | Err(error) => error,
         Ok(_) => ErrorCode::UnknownServerError,
     }

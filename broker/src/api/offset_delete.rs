@@ -64,7 +64,7 @@ async fn delete(
     }
     let shard = broker.groups.shard(&request.group_id)?;
     let group_id = request.group_id.to_string();
-    match shard.ask(|machine, _, waiter| machine.delete_offsets(waiter, &group_id, &partitions)).await? {
+    match shard.ask_to_write(|machine, _, waiter| machine.delete_offsets(waiter, &group_id, &partitions)).await? {
         Reply::OffsetsDeleted { error: ErrorCode::None, subscribed } => Ok(subscribed),
         Reply::OffsetsDeleted { error, .. } => Err(error),
         _ => Err(ErrorCode::UnknownServerError),

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use taffrail_core::config::BrokerConfig;
 use taffrail_core::event::MetadataEvent;
 use taffrail_core::group::GroupConfig;
 use taffrail_core::ids::BrokerId;
 use taffrail_core::image::MetadataImage;
+use taffrail_core::record::Compression;
 use taffrail_core::topic_name::CONSUMER_OFFSETS;
 use taffrail_protocol::data::TopicRef;
 use taffrail_protocol::message::StrBytes;
@@ -19,6 +21,12 @@ use crate::replica::{Hosted, ReplicaManager};
 
 /// Least time between two looks for expired offsets.
 const EXPIRY_INTERVAL_MIN_MS: u64 = 100;
+
+/// The codec that `offsets.topic.compression.codec` names by the number that batches have for it.
+fn codec(number: i32) -> Compression {
+    let known = usize::try_from(number).ok().and_then(|id| Compression::ALL.get(id));
+    known.copied().unwrap_or_default()
+}
 
 impl CoordinatorConfig {
     /// What the broker's settings say.
@@ -35,8 +43,10 @@ impl CoordinatorConfig {
                 offsets_retention_ms: i64::from(config.offsets_retention_minutes) * 60_000,
                 ..GroupConfig::default()
             },
-            expiry_interval: std::time::Duration::from_millis(interval_ms.max(EXPIRY_INTERVAL_MIN_MS)),
+            expiry_interval: Duration::from_millis(interval_ms.max(EXPIRY_INTERVAL_MIN_MS)),
             load_bytes: count(config.offsets_load_buffer_bytes),
+            write_wait_max: Duration::from_millis(u64::try_from(config.offsets_commit_timeout_ms).unwrap_or(0)),
+            compression: codec(config.offsets_topic_compression_codec),
         }
     }
 }

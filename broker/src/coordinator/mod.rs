@@ -25,6 +25,7 @@ use parking_lot::RwLock;
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::group::GroupConfig;
 use taffrail_core::ids::{LeaderEpoch, PartitionIndex, TopicId};
+use taffrail_core::record::Compression;
 use taffrail_runtime::{task, time};
 
 pub(crate) use log::OffsetsLog;
@@ -39,6 +40,10 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) expiry_interval: Duration,
     /// Bytes that are read at a time while loading (`offsets.load.buffer.size`).
     pub(crate) load_bytes: usize,
+    /// How long the reply to a write waits for its records (`offsets.commit.timeout.ms`).
+    pub(crate) write_wait_max: Duration,
+    /// Codec of the records (`offsets.topic.compression.codec`).
+    pub(crate) compression: Compression,
 }
 
 /// A time during which one broker leads a partition of one life of the offsets topic.

@@ -10,7 +10,7 @@ use taffrail_core::collections::HashMap;
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::group::{Effects, GroupShard, Now, Reply, Waiter, Write};
 use taffrail_core::ids::{Offset, PartitionIndex};
-use taffrail_core::record::{Batch, BatchBuilder, BatchOptions};
+use taffrail_core::record::{Batch, BatchBuilder, BatchOptions, Compression};
 use taffrail_protocol::persisted::offsets;
 use taffrail_runtime::time;
 use tokio::sync::{Notify, oneshot};
@@ -124,6 +124,19 @@ impl Shard {
         reply.await.map_err(|_| ErrorCode::NotCoordinator)
     }
 
+    /// [`Shard::ask`] for a step whose reply waits for nothing but its records.
+    ///
+    /// # Errors
+    /// As [`Shard::ask`], and COORDINATOR_NOT_AVAILABLE when they are not committed within `offsets.commit.timeout.ms`; they
+    /// may still be later.
+    pub(crate) async fn ask_to_write(
+        &self,
+        step: impl FnOnce(&mut GroupShard, Now, Waiter) -> Effects,
+    ) -> Result<Reply, ErrorCode> {
+        let wait_max = self.inner.lock().config.write_wait_max;
+        time::timeout(wait_max, self.ask(step)).await.unwrap_or(Err(ErrorCode::CoordinatorNotAvailable))
+    }
+
     /// Takes a step that answers at once and writes nothing.
     ///
     /// # Errors
@@ -178,7 +191,8 @@ impl Shard {
     fn write(&self, inner: &mut Inner, write: Write) -> Effects {
         let now = self.now();
         inner.machine.begin(&write);
-        let appended = to_batch(&write, now.unix_ms).and_then(|batch| self.log.append(batch, now.unix_ms));
+        let appended = to_batch(&write, inner.config.compression, now.unix_ms)
+            .and_then(|batch| self.log.append(batch, now.unix_ms));
         match appended {
             Err(error) => {
                 tracing::warn!(%error, "records of a group could not be written");
@@ -302,12 +316,12 @@ impl Shard {
 }
 
 /// The records of a write as one batch.
-fn to_batch(write: &Write, now_ms: i64) -> Result<Batch, ErrorCode> {
+fn to_batch(write: &Write, compression: Compression, now_ms: i64) -> Result<Batch, ErrorCode> {
     let failed = |error: taffrail_core::record::BuildError| {
         tracing::error!(%error, "records of a group cannot be encoded");
         ErrorCode::UnknownServerError
     };
-    let mut builder = BatchBuilder::new(BatchOptions::default());
+    let mut builder = BatchBuilder::new(BatchOptions { compression, ..BatchOptions::default() });
     for record in &write.records {
         let (key, value) = offsets::encode(record);
         builder.push(now_ms, Some(&key), value.as_deref()).map_err(failed)?;

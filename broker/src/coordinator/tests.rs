@@ -10,7 +10,7 @@ use taffrail_core::group::{
     CommitRequest, CommittedOffset, JoinReply, JoinRequest, PartitionOffset, Protocol, Reply, SyncRequest,
 };
 use taffrail_core::ids::{Offset, Uuid};
-use taffrail_core::record::{Batch, patch_prefix};
+use taffrail_core::record::{Batch, patch_prefix, split_batches};
 use tokio::sync::Notify;
 
 use super::log::LogFuture;
@@ -109,6 +109,8 @@ fn config() -> CoordinatorConfig {
         groups: GroupConfig { initial_rebalance_delay_ms: 0, min_session_timeout_ms: 1, ..GroupConfig::default() },
         expiry_interval: Duration::from_secs(600),
         load_bytes: 1 << 20,
+        write_wait_max: Duration::from_secs(5),
+        compression: Compression::None,
     }
 }
 
@@ -244,6 +246,40 @@ async fn a_reply_waits_for_the_high_watermark() {
     log.commit_all();
     let reply = time::timeout(Duration::from_secs(5), reply).await.unwrap().unwrap();
     assert_eq!((reply, committed(&shard)), (Ok(Reply::Done(ErrorCode::None)), Some(7)));
+}
+
+#[tokio::test]
+async fn a_commit_that_is_not_replicated_in_time_is_told_so_and_may_count_later() {
+    let log = MemoryLog::replicated();
+    let coordinator = leading(&log).await;
+    coordinator.set_config(CoordinatorConfig { write_wait_max: Duration::from_millis(1), ..config() });
+    let shard = coordinator.shard("g").unwrap();
+    assert_eq!(shard.ask_to_write(commit(7)).await, Err(ErrorCode::CoordinatorNotAvailable));
+    coordinator.set_config(config());
+    let asking = Arc::clone(&shard);
+    let reply = task::spawn(async move { asking.ask_to_write(commit(8)).await });
+    while log.bounds().1 < 2 {
+        time::sleep(Duration::from_millis(1)).await;
+    }
+    log.commit_all();
+    let reply = time::timeout(Duration::from_secs(5), reply).await.unwrap().unwrap();
+    assert_eq!((reply, committed(&shard)), (Ok(Reply::Done(ErrorCode::None)), Some(8)));
+}
+
+#[tokio::test]
+async fn records_are_written_with_the_codec_of_the_settings_and_loaded_with_any() {
+    let log = MemoryLog::alone();
+    let coordinator = leading(&log).await;
+    for (offset, codec) in Compression::ALL.into_iter().enumerate() {
+        coordinator.set_config(CoordinatorConfig { compression: codec, ..config() });
+        coordinator.shard("g").unwrap().ask(commit(offset as i64)).await.unwrap();
+    }
+    let written: Vec<Compression> = split_batches(Bytes::copy_from_slice(&log.bytes.lock()))
+        .map(|batch| batch.unwrap().header().compression().unwrap())
+        .collect();
+    assert_eq!(written, Compression::ALL);
+    let again = leading(&log).await;
+    assert_eq!(committed(&again.shard("g").unwrap()), Some(4));
 }
 
 #[tokio::test]

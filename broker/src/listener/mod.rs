@@ -15,7 +15,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use limits::ListenerLimits;
+use arc_swap::ArcSwap;
+pub use limits::{ConnectionLimits, ListenerLimits};
 pub(crate) use memory::{Budget, Share};
 use prometheus::IntGauge;
 use taffrail_runtime::net::{DetachedStream, TcpListener};
@@ -39,6 +40,7 @@ pub(crate) struct Listener<S> {
     pub(crate) name: Arc<str>,
     pub(crate) service: Arc<S>,
     pub(crate) limits: Arc<ListenerLimits>,
+    pub(crate) connection_limits: Arc<ArcSwap<ConnectionLimits>>,
     pub(crate) shards: Arc<Shards>,
     pub(crate) shutdown: Shutdown,
     /// Open connections, for the metrics.
@@ -49,11 +51,8 @@ impl<S: Service> Listener<S> {
     /// Accepts connections on `socket` until the shutdown is triggered, then waits until the open ones have sent what they
     /// owe, at most for the limit's `drain_max`.
     pub(crate) async fn run(self, socket: TcpListener) {
-        let counts = ConnectionCounts::new(&self.limits);
-        let budget = Budget::new(
-            self.limits.requests_total_max_bytes.max(self.limits.request_max_bytes * 2),
-            self.limits.request_memory_wait_max,
-        );
+        let counts = ConnectionCounts::new(Arc::clone(&self.connection_limits));
+        let budget = Budget::new(self.limits.requests_total_max_bytes, self.limits.request_memory_wait_max);
         let mut next_shard = 0;
         let mut refusals = Refusals::default();
         let stopped = self.shutdown.clone();

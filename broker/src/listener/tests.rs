@@ -112,6 +112,10 @@ struct Harness {
 }
 
 async fn listen(limits: ListenerLimits) -> Harness {
+    listen_within(limits, ConnectionLimits::default()).await
+}
+
+async fn listen_within(limits: ListenerLimits, connection_limits: ConnectionLimits) -> Harness {
     let socket = TcpListener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let address = socket.local_addr().unwrap().to_string();
     let (service, shutdown) = (Arc::new(Scripted::default()), Shutdown::new());
@@ -120,6 +124,7 @@ async fn listen(limits: ListenerLimits) -> Harness {
         name: "test".into(),
         service: Arc::clone(&service),
         limits: Arc::new(limits),
+        connection_limits: Arc::new(ArcSwap::from_pointee(connection_limits)),
         shards: Arc::new(Shards::start(1, "listener-test").unwrap()),
         shutdown: shutdown.clone(),
         connections: connections.clone(),
@@ -322,8 +327,8 @@ async fn an_idle_connection_is_closed_and_one_that_waits_for_us_is_not() {
 
 #[tokio::test]
 async fn connections_over_the_limit_are_closed_and_others_go_on() {
-    let limits = ListenerLimits { connections_max: 1, ..ListenerLimits::default() };
-    let harness = listen(limits).await;
+    let limits = ConnectionLimits { max: 1, ..ConnectionLimits::default() };
+    let harness = listen_within(ListenerLimits::default(), limits).await;
     let mut first = harness.connect().await;
     first.write_all(&frames(&["now a"])).await.unwrap();
     assert_eq!(read_one(&mut first).await, "a");

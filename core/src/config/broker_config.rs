@@ -11,8 +11,6 @@ typed_config! {
     Broker BrokerConfig {
         /// Whether asking for an unknown topic creates it.
         auto_create_topics_enable: bool = "auto.create.topics.enable",
-        /// Threads for housekeeping of files.
-        background_threads: i32 = "background.threads",
         /// Time between heartbeats to the controller.
         broker_heartbeat_interval_ms: i32 = "broker.heartbeat.interval.ms",
         /// Place of the broker.
@@ -41,22 +39,8 @@ typed_config! {
         log_cleaner_dedupe_buffer_bytes: i64 = "log.cleaner.dedupe.buffer.size",
         /// Whether compaction runs.
         log_cleaner_enable: bool = "log.cleaner.enable",
-        /// How full the table of keys may get.
-        log_cleaner_io_buffer_load_factor: f64 = "log.cleaner.io.buffer.load.factor",
-        /// Memory for reads and writes of compactions.
-        log_cleaner_io_buffer_bytes: i32 = "log.cleaner.io.buffer.size",
-        /// Bytes a second that compaction reads and writes.
-        log_cleaner_io_max_bytes_per_second: f64 = "log.cleaner.io.max.bytes.per.second",
-        /// Compactions at the same time.
-        log_cleaner_threads: i32 = "log.cleaner.threads",
         /// Time between writes of recovery points.
         log_flush_offset_checkpoint_interval_ms: i32 = "log.flush.offset.checkpoint.interval.ms",
-        /// Time between looks for due flushes.
-        log_flush_scheduler_interval_ms: i64 = "log.flush.scheduler.interval.ms",
-        /// Time between writes of log start offsets.
-        log_flush_start_offset_checkpoint_interval_ms: i32 = "log.flush.start.offset.checkpoint.interval.ms",
-        /// Pause before the first housekeeping.
-        log_initial_task_delay_ms: i64 = "log.initial.task.delay.ms",
         /// Time between looks for old segments.
         log_retention_check_interval_ms: i64 = "log.retention.check.interval.ms",
         /// Connections of the broker.
@@ -71,8 +55,6 @@ typed_config! {
         max_request_partition_size_limit: i32 = "max.request.partition.size.limit",
         /// Number of this node; unset until it is given.
         node_id: Option<i32> = "node.id",
-        /// Shards that serve connections.
-        num_network_threads: i32 = "num.network.threads",
         /// Partitions of a topic created without saying.
         num_partitions: i32 = "num.partitions",
         /// Threads that recover partitions.
@@ -99,20 +81,28 @@ typed_config! {
         producer_id_expiration_check_interval_ms: i32 = "producer.id.expiration.check.interval.ms",
         /// How long an idle producer is remembered.
         producer_id_expiration_ms: i32 = "producer.id.expiration.ms",
-        /// Requests of one connection under way.
-        queued_max_requests: i32 = "queued.max.requests",
         /// Time between writes of high watermarks.
         replica_high_watermark_checkpoint_interval_ms: i64 = "replica.high.watermark.checkpoint.interval.ms",
-        /// How long a request to another node may take.
-        request_timeout_ms: i32 = "request.timeout.ms",
-        /// Connections waiting to be accepted.
-        socket_listen_backlog_size: i32 = "socket.listen.backlog.size",
-        /// Receive buffer of a connection; -1 = the kernel's.
-        socket_receive_buffer_bytes: i32 = "socket.receive.buffer.bytes",
+        /// Memory for requests; -1 = our own limit.
+        queued_max_request_bytes: i64 = "queued.max.request.bytes",
+        /// Least replicas in sync of the share groups' topic.
+        share_coordinator_state_topic_min_isr: i32 = "share.coordinator.state.topic.min.isr",
+        /// Partitions of the share groups' topic.
+        share_coordinator_state_topic_num_partitions: i32 = "share.coordinator.state.topic.num.partitions",
+        /// Replicas of the share groups' topic.
+        share_coordinator_state_topic_replication_factor: i16 = "share.coordinator.state.topic.replication.factor",
+        /// Segment size of the share groups' topic.
+        share_coordinator_state_topic_segment_bytes: i32 = "share.coordinator.state.topic.segment.bytes",
         /// Largest request frame.
         socket_request_max_bytes: i32 = "socket.request.max.bytes",
-        /// Send buffer of a connection; -1 = the kernel's.
-        socket_send_buffer_bytes: i32 = "socket.send.buffer.bytes",
+        /// Least replicas in sync of the transactions' topic.
+        transaction_state_log_min_isr: i32 = "transaction.state.log.min.isr",
+        /// Partitions of the transactions' topic.
+        transaction_state_log_num_partitions: i32 = "transaction.state.log.num.partitions",
+        /// Replicas of the transactions' topic.
+        transaction_state_log_replication_factor: i16 = "transaction.state.log.replication.factor",
+        /// Segment size of the transactions' topic.
+        transaction_state_log_segment_bytes: i32 = "transaction.state.log.segment.bytes",
     }
 }
 
@@ -159,6 +149,12 @@ pub fn validate_broker(layers: &BrokerLayers) -> Result<(), ConfigError> {
             "log.cleaner.min.compaction.lag.ms ({min}) must not be greater than \
              log.cleaner.max.compaction.lag.ms ({max})"
         )));
+    }
+    if broker.max_connections_per_ip == 0 && broker.max_connections_per_ip_overrides.is_empty() {
+        return Err(ConfigError::Conflict(
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+                .to_owned(),
+        ));
     }
     if topics.retention_ms == 0 {
         return Err(ConfigError::Conflict(

@@ -7,6 +7,7 @@
 
 mod broker_config;
 mod describe;
+mod host_limits;
 mod layers;
 mod nearest;
 mod setting;
@@ -21,6 +22,7 @@ mod tests;
 
 pub use broker_config::{BrokerConfig, validate_broker};
 pub use describe::{Described, SynonymValue, describe_broker, describe_topic};
+pub use host_limits::host_limits;
 pub use layers::{BrokerLayers, Overrides, Source};
 pub use nearest::{hint, nearest};
 pub use setting::{Kind, Scope, Setting, Update, Valid};

@@ -91,6 +91,8 @@ pub enum Valid {
     Replicas,
     /// Nothing, or `id@host:port` entries.
     Voters,
+    /// Nothing, or `host:count` entries.
+    HostLimits,
 }
 
 /// One setting. Rows are written in `table`, and read by everything that names a setting: controller,
@@ -160,6 +162,7 @@ impl Setting {
             Valid::Items { of, .. } => format!("list of {}", of.join(", ")),
             Valid::Replicas => "*, or partition:broker pairs".to_owned(),
             Valid::Voters => "id@host:port entries".to_owned(),
+            Valid::HostLimits => "host:count entries".to_owned(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Checks a value against its setting, as Kafka's `ConfigDef` does and with its words.
 
+use super::host_limits::host_limits;
 use super::nearest;
 use super::setting::{Kind, Scope, Setting, Valid};
 use super::table;
@@ -164,6 +165,7 @@ fn check_text(valid: Valid, text: &str) -> Result<(), String> {
             Err(format!("String must be one of (case insensitive): {}", texts.join(", ")))
         }
         Valid::NonEmpty if text.is_empty() => Err("String must be non-empty".to_owned()),
+        Valid::HostLimits => host_limits(text).map(|_| ()),
         _ => Ok(()),
     }
 }

@@ -357,6 +357,12 @@ impl ProducerStates {
         before - self.producers.len()
     }
 
+    /// When the first of the producers that [`Self::expire`] may forget will have been silent for `expiration_ms`.
+    pub fn next_expiry_ms(&self, expiration_ms: i64) -> Option<i64> {
+        let idle = self.producers.values().filter(|state| state.transaction_start.is_none());
+        idle.map(|state| state.last_timestamp.saturating_add(expiration_ms)).min()
+    }
+
     /// Forgets everything, before it is rebuilt from a snapshot and the log.
     pub fn clear(&mut self) {
         self.producers.clear();

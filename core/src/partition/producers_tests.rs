@@ -100,8 +100,10 @@ fn batches_without_a_producer_leave_no_trace() {
 #[test]
 fn silent_producers_expire_and_may_go_on_with_any_sequence() {
     let mut states = holding(&[(0, 0, 10)]);
+    assert_eq!(states.next_expiry_ms(DAY_MS), Some(1_000 + DAY_MS));
     assert_eq!(states.expire(1_000 + DAY_MS - 1, DAY_MS), 0);
     assert_eq!(states.expire(1_000 + DAY_MS, DAY_MS), 1);
+    assert_eq!(states.next_expiry_ms(DAY_MS), None);
     assert_eq!(states.check(&batch(0, 500, 1, 0)), Ok(Verdict::Append));
 }
 
@@ -137,6 +139,7 @@ fn a_marker_ends_the_open_transaction() {
     states.apply(&transactional(0, 0));
     states.apply(&transactional(5, 5));
     assert_eq!(states.first_open_offset(), Some(0));
+    assert_eq!(states.next_expiry_ms(DAY_MS), None);
     assert_eq!(states.expire(i64::MAX, DAY_MS), 0, "an open transaction does not expire");
     assert_eq!(states.check(&batch(0, 10, 1, 10)).unwrap_err().code(), ErrorCode::InvalidTxnState);
     assert_eq!(states.check_marker(&marker_batch, &marker), Ok(()));

@@ -47,7 +47,8 @@ pub fn taken(setting: &Setting) -> bool {
     match setting.scope {
         Scope::Topic => setting.listed,
         Scope::Broker => {
-            setting.listed
+            // Kafka does not list a few settings that are acted on all the same.
+            (setting.listed || setting.acted_on)
                 && !matches!(setting.kind, Kind::Class | Kind::Password)
                 && !GIVEN_OTHERWISE.contains(&setting.name)
                 && !GIVEN_OTHERWISE_PREFIXES.iter().any(|prefix| setting.name.starts_with(prefix))

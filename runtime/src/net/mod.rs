@@ -3,4 +3,4 @@
 mod send_file;
 mod tcp;
 
-pub use tcp::{DetachedStream, ReadHalf, TcpListener, TcpStream, WriteHalf, connect};
+pub use tcp::{DetachedStream, ReadHalf, TcpListener, TcpStream, WriteHalf, connect, lookup};

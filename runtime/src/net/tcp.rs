@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -78,6 +78,14 @@ pub async fn connect(address: &str) -> io::Result<TcpStream> {
     let inner = tokio::net::TcpStream::connect(address).await?;
     inner.set_nodelay(true)?;
     Ok(TcpStream { inner })
+}
+
+/// The addresses of `host`, which is an address itself or a name.
+///
+/// # Errors
+/// When the name does not resolve.
+pub async fn lookup(host: &str) -> io::Result<Vec<IpAddr>> {
+    Ok(tokio::net::lookup_host((host, 0)).await?.map(|address| address.ip()).collect())
 }
 
 /// A connection.

@@ -249,8 +249,11 @@ pub(super) async fn open_storage(dir: &DataDir, config: &BrokerConfig) -> anyhow
         retention_check_ms: config.log_retention_check_interval_ms,
         checkpoint_ms: i64::from(config.log_flush_offset_checkpoint_interval_ms),
         producer_expiration_ms: i64::from(config.producer_id_expiration_ms),
+        producer_expiration_check_ms: i64::from(config.producer_id_expiration_check_interval_ms),
+        high_watermark_ms: config.replica_high_watermark_checkpoint_interval_ms,
         compaction_map_bytes: usize::try_from(config.log_cleaner_dedupe_buffer_bytes).unwrap_or(usize::MAX),
         compaction_check_ms: config.log_cleaner_backoff_ms,
+        compacts: config.log_cleaner_enable,
         ..StorageOptions::new(&path)
     };
     let opened = Storage::open(options, Arc::new(RealDisk::new())).await;

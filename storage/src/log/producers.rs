@@ -108,6 +108,11 @@ impl Log {
         Some(increment_sequence(last, 1))
     }
 
+    /// When the first producer will have been silent for too long; `None` if no producer is remembered that may be forgotten.
+    pub(crate) fn producer_expiry_ms(&self) -> Option<i64> {
+        self.writer.lock().producers.next_expiry_ms(self.env.producer_expiration_ms)
+    }
+
     /// Forgets producers that have been silent for too long; tells how many went.
     pub(crate) fn expire_producers(&self, now_ms: i64) -> usize {
         self.writer.lock().producers.expire(now_ms, self.env.producer_expiration_ms)

@@ -23,9 +23,6 @@ use deadlines::Deadlines;
 /// How often the lists are looked at.
 const ROUND: Duration = Duration::from_millis(100);
 
-/// How often high watermarks are written down (`replica.high.watermark.checkpoint.interval.ms`).
-const HIGH_WATERMARK_MS: i64 = 5_000;
-
 /// How often it is looked whether the data directory is still there.
 const PRESENCE_MS: i64 = 1_000;
 
@@ -121,7 +118,8 @@ impl Maintenance {
         }
         let options = &self.storage.options;
         let (retention_ms, checkpoint_ms) = (options.retention_check_ms, options.checkpoint_ms);
-        let compaction_ms = options.compaction_check_ms;
+        let high_watermark_ms = options.high_watermark_ms;
+        let (compacts, compaction_ms) = (options.compacts, options.compaction_check_ms);
         if is_due(&mut self.next_retention_ms, now_ms, retention_ms) {
             for (partition, log) in std::mem::take(&mut self.to_retain) {
                 if let Some(log) = log.upgrade() {
@@ -135,10 +133,10 @@ impl Maintenance {
         if is_due(&mut self.next_checkpoint_ms, now_ms, checkpoint_ms) {
             self.write_recovery_points().await;
         }
-        if is_due(&mut self.next_high_watermark_ms, now_ms, HIGH_WATERMARK_MS) {
+        if is_due(&mut self.next_high_watermark_ms, now_ms, high_watermark_ms) {
             self.write_high_watermarks().await;
         }
-        if is_due(&mut self.next_compaction_ms, now_ms, compaction_ms) {
+        if compacts && is_due(&mut self.next_compaction_ms, now_ms, compaction_ms) {
             self.compact(now_ms).await;
         }
     }
@@ -163,10 +161,7 @@ impl Maintenance {
             {
                 self.deadlines.push(now_ms.saturating_add(options.flush_ms), Due::Flush(partition.clone()));
             }
-            if log.producer_count() > 0 && self.expiries.insert(partition.clone()) {
-                let expiration_ms = self.storage.options.producer_expiration_ms;
-                self.deadlines.push(now_ms.saturating_add(expiration_ms), Due::Expire(partition.clone()));
-            }
+            self.plan_expiry(&log, now_ms);
             if log.is_configured() {
                 self.to_retain.insert(partition.clone(), Weak::clone(&weak));
                 if options.compact {
@@ -193,10 +188,7 @@ impl Maintenance {
                 let Some(log) = self.storage.log(&partition) else { return };
                 let gone = log.expire_producers(now_ms);
                 tracing::debug!(%partition, gone, "silent producers are forgotten");
-                if log.producer_count() > 0 && self.expiries.insert(partition.clone()) {
-                    let expiration_ms = self.storage.options.producer_expiration_ms;
-                    self.deadlines.push(now_ms.saturating_add(expiration_ms), Due::Expire(partition));
-                }
+                self.plan_expiry(&log, now_ms);
             }
             Due::Retain(partition) => {
                 // A newer time may have been set since.
@@ -208,6 +200,19 @@ impl Maintenance {
                     self.retain(&partition, log, now_ms).await;
                 }
             }
+        }
+    }
+
+    /// Notes when a log's producers are to be looked at: when the first will have been silent for too long, but a batch may
+    /// be dated as its client likes, so not before the interval of these looks has gone by.
+    fn plan_expiry(&mut self, log: &Log, now_ms: i64) {
+        if self.expiries.contains(log.partition()) {
+            return;
+        }
+        if let Some(due_ms) = log.producer_expiry_ms() {
+            let earliest_ms = now_ms.saturating_add(self.storage.options.producer_expiration_check_ms);
+            self.expiries.insert(log.partition().clone());
+            self.deadlines.push(due_ms.max(earliest_ms), Due::Expire(log.partition().clone()));
         }
     }
 

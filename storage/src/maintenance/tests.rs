@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::disk::Disk;
 use crate::disk::fault::FaultDisk;
-use crate::testing::{DIR, batch, open_log, partition, read_all, run, small};
+use crate::testing::{DIR, batch, batch_of_producer, open_log, partition, read_all, run, small};
 use crate::{LogOptions, Maintenance};
 
 #[test]
@@ -76,6 +76,23 @@ fn a_log_is_on_disk_after_flush_ms() {
     // The order is given; waiting for it is the same as waiting for the offset.
     run(log.flush_to(1)).unwrap();
     assert_eq!(log.offsets().flushed_offset, 1);
+}
+
+#[test]
+fn silent_producers_are_looked_for_no_more_often_than_the_interval_says() {
+    let day_ms = 86_400_000;
+    let interval_ms = 600_000;
+    let disk = FaultDisk::new(1);
+    let (storage, log) = open_log(&disk, small(1 << 20));
+    let mut maintenance = Maintenance::new(storage);
+    log.append(&[batch_of_producer(7, 0, 0, 1)], 0, 0).unwrap();
+    // Far past its time already: a batch is dated as its client likes.
+    let now_ms = taffrail_runtime::time::unix_ms() + 2 * day_ms;
+    run(maintenance.round(now_ms));
+    run(maintenance.round(now_ms + interval_ms - 1));
+    assert_eq!(log.producer_count(), 1);
+    run(maintenance.round(now_ms + interval_ms));
+    assert_eq!(log.producer_count(), 0);
 }
 
 #[test]

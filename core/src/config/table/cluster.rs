@@ -37,12 +37,22 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::int("controller.quota.window.num", "11").at_least(1).inert(LATER),
     Setting::int("controller.quota.window.size.seconds", "1").at_least(1).inert(LATER),
     Setting::int("controller.socket.timeout.ms", "30000").inert(LATER),
+    Setting::long("follower.replication.throttled.rate", "9223372036854775807")
+        .at_least(0)
+        .cluster_wide()
+        .unlisted()
+        .inert(LATER),
     Setting::int("initial.broker.registration.timeout.ms", "60000").inert(LATER),
     Setting::unset("inter.broker.listener.name", Kind::Text).inert(LATER),
     Setting::long("internal.metadata.delete.delay.millis", "60000").unlisted().inert(LATER),
     Setting::unset("internal.metadata.log.segment.bytes", Kind::Int).unlisted().inert(LATER),
     Setting::int("internal.metadata.max.batch.size.in.bytes", "8388608").unlisted().inert(LATER),
     Setting::long("leader.imbalance.check.interval.seconds", "300").at_least(1).inert(LATER),
+    Setting::long("leader.replication.throttled.rate", "9223372036854775807")
+        .at_least(0)
+        .cluster_wide()
+        .unlisted()
+        .inert(LATER),
     Setting::unset("metadata.log.dir", Kind::Text).inert(LATER),
     Setting::long("metadata.log.max.record.bytes.between.snapshots", "20971520").at_least(1).inert(LATER),
     Setting::long("metadata.log.max.snapshot.interval.ms", "3600000").at_least(0).inert(LATER),
@@ -54,6 +64,11 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::unset("node.id", Kind::Int).at_least(0).doc("Number of this node in the cluster."),
     Setting::int("num.replica.fetchers", "1").at_least(1).cluster_wide().inert(LATER),
     Setting::unset("process.roles", Kind::List).items(&["broker", "controller"], false).doc("Roles of this node."),
+    Setting::long("replica.alter.log.dirs.io.max.bytes.per.second", "9223372036854775807")
+        .at_least(0)
+        .cluster_wide()
+        .unlisted()
+        .inert(LATER),
     Setting::int("replica.fetch.backoff.ms", "1000").at_least(0).inert(LATER),
     Setting::int("replica.fetch.max.bytes", "1048576").at_least(0).inert(LATER),
     Setting::int("replica.fetch.min.bytes", "1").inert(LATER),

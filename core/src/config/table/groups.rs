@@ -1,6 +1,6 @@
 //! Classic consumer groups and committed offsets.
 
-use crate::config::setting::Setting;
+use crate::config::setting::{Setting, Valid};
 
 /// Said of the settings here that have no effect.
 const LATER: &str = "Known to Kafka; no effect here: an inner matter of Kafka's coordinator.";
@@ -24,7 +24,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::int("offset.metadata.max.bytes", "4096").doc("Longest text that may be committed with an offset."),
     Setting::int("offsets.commit.timeout.ms", "5000")
         .at_least(1)
-        .doc("How long a commit of offsets waits to be replicated."),
+        .doc("How long a commit, or a deletion of offsets or groups, waits to be replicated."),
     Setting::int("offsets.load.buffer.size", "5242880")
         .at_least(1)
         .doc("Bytes read at a time while a coordinator loads its groups."),
@@ -33,6 +33,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         .doc("Time between two looks for expired offsets."),
     Setting::int("offsets.retention.minutes", "10080").at_least(1).doc("How long offsets of an empty group are kept."),
     Setting::int("offsets.topic.compression.codec", "0")
+        .valid(Valid::Range(0, 4))
         .doc("Codec of __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."),
     Setting::int("offsets.topic.num.partitions", "50").at_least(1).doc("Partitions of __consumer_offsets."),
     Setting::short("offsets.topic.replication.factor", "3").at_least(1).doc("Replicas of __consumer_offsets."),

@@ -12,7 +12,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::int("alter.log.dirs.replication.quota.window.size.seconds", "1").at_least(1).inert(LATER),
     Setting::boolean("auto.create.topics.enable", "true")
         .doc("Whether a client that asks for an unknown topic creates it."),
-    Setting::int("background.threads", "10").at_least(1).cluster_wide().doc("Threads for housekeeping of files."),
+    Setting::int("background.threads", "10").at_least(1).cluster_wide().inert(LATER),
     Setting::int("compression.gzip.level", "-1")
         .valid(Valid::RangeOr(1, 9, -1))
         .cluster_wide()
@@ -45,16 +45,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         .cluster_wide()
         .doc("Default of the topic setting delete.retention.ms."),
     Setting::boolean("log.cleaner.enable", "true").doc("Whether compacted topics are compacted."),
-    Setting::double("log.cleaner.io.buffer.load.factor", "0.9")
-        .cluster_wide()
-        .doc("How full the table of keys may get; above 0.9 it gets slow."),
-    Setting::int("log.cleaner.io.buffer.size", "524288")
-        .at_least(0)
-        .cluster_wide()
-        .doc("Memory for the reads and writes of all running compactions."),
-    Setting::double("log.cleaner.io.max.bytes.per.second", "1.7976931348623157E308")
-        .cluster_wide()
-        .doc("Most bytes a second that compaction reads and writes."),
+    Setting::double("log.cleaner.io.buffer.load.factor", "0.9").cluster_wide().inert(LATER),
+    Setting::int("log.cleaner.io.buffer.size", "524288").at_least(0).cluster_wide().inert(LATER),
+    Setting::double("log.cleaner.io.max.bytes.per.second", "1.7976931348623157E308").cluster_wide().inert(LATER),
     Setting::long("log.cleaner.max.compaction.lag.ms", "9223372036854775807")
         .at_least(1)
         .cluster_wide()
@@ -67,7 +60,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         .at_least(0)
         .cluster_wide()
         .doc("Default of the topic setting min.compaction.lag.ms."),
-    Setting::int("log.cleaner.threads", "1").at_least(0).cluster_wide().doc("Compactions that run at the same time."),
+    Setting::int("log.cleaner.threads", "1").at_least(0).cluster_wide().inert(LATER),
     Setting::list("log.cleanup.policy", "delete")
         .items(&["compact", "delete"], true)
         .cluster_wide()
@@ -86,10 +79,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         .at_least(0)
         .doc("Time between two writes of the recovery points."),
     Setting::long("log.flush.scheduler.interval.ms", "9223372036854775807")
-        .doc("Time between two looks for partitions whose flush is due."),
-    Setting::int("log.flush.start.offset.checkpoint.interval.ms", "60000")
-        .at_least(0)
-        .doc("Time between two writes of the log start offsets."),
+        .doc("Stands in for log.flush.interval.ms where that is not given; no partition is looked for in intervals."),
+    Setting::int("log.flush.start.offset.checkpoint.interval.ms", "60000").at_least(0).inert(LATER),
     Setting::int("log.index.interval.bytes", "4096")
         .at_least(0)
         .cluster_wide()
@@ -98,10 +89,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         .at_least(4)
         .cluster_wide()
         .doc("Default of the topic setting segment.index.bytes."),
-    Setting::long("log.initial.task.delay.ms", "30000")
-        .at_least(0)
-        .unlisted()
-        .doc("Pause between start and the first run of log housekeeping."),
+    Setting::long("log.initial.task.delay.ms", "30000").at_least(0).unlisted().inert(LATER),
     Setting::long("log.message.timestamp.after.max.ms", "3600000")
         .at_least(0)
         .cluster_wide()

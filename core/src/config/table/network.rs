@@ -1,10 +1,13 @@
 //! Connections, requests and limits of the network.
 
-use crate::config::setting::{Kind, Setting};
+use crate::config::setting::{Kind, Setting, Valid};
 
 /// Said of the settings here that have no effect.
 const LATER: &str =
     "Known to Kafka; no effect here: an inner matter of Kafka's network layer, or quotas, which come later.";
+
+/// Said of the sizes of sockets' buffers.
+const KERNEL: &str = "Known to Kafka; no effect here: the kernel sizes the buffers of sockets as each needs it.";
 
 /// Kafka's default of `listener.security.protocol.map`.
 const PROTOCOLS: &str = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT";
@@ -30,7 +33,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         .doc("Addresses that clients connect to."),
     Setting::int("max.connection.creation.rate", "2147483647").at_least(0).cluster_wide().inert(LATER),
     Setting::int("max.connections", "2147483647")
-        .at_least(0)
+        .at_least(1)
         .cluster_wide()
         .doc("Connections that one broker accepts."),
     Setting::int("max.connections.per.ip", "2147483647")
@@ -39,7 +42,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         .doc("Connections that one broker accepts from one address."),
     Setting::text("max.connections.per.ip.overrides", "")
         .cluster_wide()
-        .doc("Other limits for single addresses: host:count entries."),
+        .valid(Valid::HostLimits)
+        .doc("Other limits for single addresses: host:count entries. Names are looked up when the setting is made, and at the start."),
     Setting::int("max.incremental.fetch.session.cache.slots", "1000")
         .at_least(0)
         .doc("Incremental fetch sessions that a broker keeps."),
@@ -57,21 +61,20 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::int("num.network.threads", "3")
         .at_least(1)
         .cluster_wide()
-        .doc("Shards that serve connections and partitions."),
-    Setting::long("queued.max.request.bytes", "-1").inert(LATER),
-    Setting::int("queued.max.requests", "500").at_least(1).doc("Requests of one connection that may be under way."),
+        .inert("Known to Kafka; no effect here: the process setting shards says it."),
+    Setting::long("queued.max.request.bytes", "-1").doc(
+        "Memory for requests that are received or handled: further ones wait. Never less than the largest request; -1 \
+         stands for 256 MiB, or two of the largest requests.",
+    ),
+    Setting::int("queued.max.requests", "500").at_least(1).inert(LATER),
     Setting::int("quota.window.num", "11").at_least(1).inert(LATER),
     Setting::int("quota.window.size.seconds", "1").at_least(1).inert(LATER),
-    Setting::int("request.timeout.ms", "30000").doc("How long a request to another node may take."),
+    Setting::int("request.timeout.ms", "30000").inert(LATER),
     Setting::long("socket.connection.setup.timeout.max.ms", "30000").inert(LATER),
     Setting::long("socket.connection.setup.timeout.ms", "10000").inert(LATER),
-    Setting::int("socket.listen.backlog.size", "50")
-        .at_least(1)
-        .doc("Connections that the kernel holds until they are accepted."),
-    Setting::int("socket.receive.buffer.bytes", "102400")
-        .doc("Receive buffer of client connections; -1 leaves it to the kernel."),
+    Setting::int("socket.listen.backlog.size", "50").at_least(1).inert(LATER),
+    Setting::int("socket.receive.buffer.bytes", "102400").inert(KERNEL),
     Setting::int("socket.request.max.bytes", "104857600").at_least(1).doc("Largest request frame."),
-    Setting::int("socket.send.buffer.bytes", "102400")
-        .doc("Send buffer of client connections; -1 leaves it to the kernel."),
+    Setting::int("socket.send.buffer.bytes", "102400").inert(KERNEL),
     Setting::int("telemetry.max.bytes", "1048576").at_least(1).inert(LATER),
 ];

@@ -86,11 +86,19 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::int("share.coordinator.load.buffer.size", "5242880").at_least(1).inert(LATER),
     Setting::int("share.coordinator.snapshot.update.records.per.snapshot", "500").between(0, 500).inert(LATER),
     Setting::int("share.coordinator.state.topic.compression.codec", "0").inert(LATER),
-    Setting::short("share.coordinator.state.topic.min.isr", "2").at_least(1).inert(LATER),
-    Setting::int("share.coordinator.state.topic.num.partitions", "50").at_least(1).inert(LATER),
+    Setting::short("share.coordinator.state.topic.min.isr", "2")
+        .at_least(1)
+        .doc("Replicas of __share_group_state that must be in sync for a write."),
+    Setting::int("share.coordinator.state.topic.num.partitions", "50")
+        .at_least(1)
+        .doc("Partitions of __share_group_state."),
     Setting::int("share.coordinator.state.topic.prune.interval.ms", "300000").at_least(1).unlisted().inert(LATER),
-    Setting::short("share.coordinator.state.topic.replication.factor", "3").at_least(1).inert(LATER),
-    Setting::int("share.coordinator.state.topic.segment.bytes", "104857600").at_least(1).inert(LATER),
+    Setting::short("share.coordinator.state.topic.replication.factor", "3")
+        .at_least(1)
+        .doc("Replicas of __share_group_state."),
+    Setting::int("share.coordinator.state.topic.segment.bytes", "104857600")
+        .at_least(1)
+        .doc("Segment size of __share_group_state."),
     Setting::int("share.coordinator.threads", "1").at_least(1).inert(LATER),
     Setting::int("share.coordinator.write.timeout.ms", "5000").at_least(1).inert(LATER),
     Setting::int("share.fetch.purgatory.purge.interval.requests", "1000").inert(LATER),

@@ -10,7 +10,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::int("producer.id.expiration.check.interval.ms", "600000")
         .at_least(1)
         .unlisted()
-        .doc("Time between two looks for expired producers."),
+        .doc("Least time between two looks for expired producers of a partition."),
     Setting::int("producer.id.expiration.ms", "86400000")
         .at_least(1)
         .cluster_wide()
@@ -21,10 +21,14 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::boolean("transaction.partition.verification.enable", "true").cluster_wide().inert(LATER),
     Setting::int("transaction.remove.expired.transaction.cleanup.interval.ms", "3600000").at_least(1).inert(LATER),
     Setting::int("transaction.state.log.load.buffer.size", "5242880").at_least(1).inert(LATER),
-    Setting::int("transaction.state.log.min.isr", "2").at_least(1).inert(LATER),
-    Setting::int("transaction.state.log.num.partitions", "50").at_least(1).inert(LATER),
-    Setting::short("transaction.state.log.replication.factor", "3").at_least(1).inert(LATER),
-    Setting::int("transaction.state.log.segment.bytes", "104857600").at_least(1).inert(LATER),
+    Setting::int("transaction.state.log.min.isr", "2")
+        .at_least(1)
+        .doc("Replicas of __transaction_state that must be in sync for a write."),
+    Setting::int("transaction.state.log.num.partitions", "50").at_least(1).doc("Partitions of __transaction_state."),
+    Setting::short("transaction.state.log.replication.factor", "3").at_least(1).doc("Replicas of __transaction_state."),
+    Setting::int("transaction.state.log.segment.bytes", "104857600")
+        .at_least(1)
+        .doc("Segment size of __transaction_state."),
     Setting::boolean("transaction.two.phase.commit.enable", "false").inert(LATER),
     Setting::int("transactional.id.expiration.ms", "604800000").at_least(1).inert(LATER),
 ];
