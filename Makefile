@@ -70,6 +70,7 @@ lint: ## everything that can be checked without running the product
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	bash .ci/deny
+	bash .ci/unused
 
 fix: ## what a machine can mend
 	cargo fmt --all
