@@ -8,7 +8,7 @@ import pytest
 
 from raw import errors
 from raw.bad_requests import APPEND, BROKER_RESOURCE, DELETE, SET, SUBTRACT, TOPIC_RESOURCE
-from raw.batch import values_batch
+from raw.batch import Batch, Record, values_batch
 from raw.client import ADMIN_TIMEOUT_MS, LATEST, Client, unique
 from raw.groups import wait_for_coordinator
 from raw.wait import eventually
@@ -249,6 +249,31 @@ def test_default_broker_shows_only_what_is_set_for_all(own_broker):
         eventually(found, wanted=lambda f: f == ("7000000", "7000000", DEFAULT_BROKER_SOURCE), what="the default of all brokers")
 
 
+WRITTEN = {
+    "cleanup.policy": ("compact, delete", "compact,delete"),
+    "max.message.bytes": (" +5000 ", "5000"),
+    "min.cleanable.dirty.ratio": ("1", "1.0"),
+    "preallocate": ("TRUE", "true"),
+}
+
+
+def test_values_are_described_alike_however_they_were_written(client):
+    """A-02: tools that compare what they read with what they want must find no difference."""
+    topic = client.new_topic("a02").name
+    assert client.create(unique("a02"), configs={k: v for k, (v, _) in WRITTEN.items()}).error_code == errors.NONE
+    assert client.alter_configs(TOPIC_RESOURCE, topic, *((k, SET, v) for k, (v, _) in WRITTEN.items())) == errors.NONE
+    wanted = {k: (v, TOPIC_SOURCE) for k, (_, v) in WRITTEN.items()}
+    eventually(lambda: triples(client, topic, list(WRITTEN)), wanted=lambda found: found == wanted, what="the settings")
+
+
+@pytest.mark.parametrize("name", ["leader.replication.throttled.rate", "follower.replication.throttled.rate"])
+def test_throttles_of_a_reassignment_are_taken(client, name):
+    """A-01: kafka-reassign-partitions --throttle sets and takes away what no list of settings names."""
+    node = str(client.metadata().brokers[0].node_id)
+    for operation, value in ((SET, "1000000"), (DELETE, None)):
+        assert client.alter_configs(BROKER_RESOURCE, node, (name, operation, value)) == errors.NONE
+
+
 # A-03
 
 BAD_NAMES = ["", ".", "..", "../x", "a/b", "a b", "ä", "x" * 250, "a\x00b", "a\nb", "a:b", "a,b"]
@@ -333,6 +358,50 @@ def check_offsets_topic(client):
         "compression.type": ("producer", TOPIC_SOURCE),
         "segment.bytes": ("104857600", TOPIC_SOURCE),
     }
+
+
+INTERNAL_TOPICS = {
+    "__transaction_state": {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "1",
+        "segment.bytes": "104857600",
+        "unclean.leader.election.enable": "false",
+    },
+    "__share_group_state": {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": "1",
+        "retention.ms": "-1",
+        "segment.bytes": "104857600",
+    },
+}
+
+
+@pytest.mark.parametrize("name", INTERNAL_TOPICS)
+def test_internal_topic_that_a_client_touches_first_is_born_as_its_coordinator_needs_it(own_broker, name):
+    """A-04: a produce to it, then Metadata with creation allowed; what comes to be is right for good, and closed to producers."""
+    with Client(own_broker()) as client:
+        assert client.produce(name, values_batch(b"x")).error_code == errors.UNKNOWN_TOPIC_OR_PARTITION
+        client.metadata(name, create=True)
+        topic = client.wait_for_topic(name)
+        assert (topic.is_internal, len(topic.partitions)) == (True, 50)
+        wanted = INTERNAL_TOPICS[name]
+        assert triples(client, name, list(wanted)) == {key: (value, TOPIC_SOURCE) for key, value in wanted.items()}
+        assert client.produce(name, values_batch(b"x")).error_code == errors.INVALID_TOPIC_EXCEPTION
+
+
+def test_schema_registrys_way_to_its_topic_works(client):
+    """A-04: it makes `_schemas` compacted, reads the policy back, writes, and reads until it meets its own record."""
+    name = unique("_schemas")
+    assert client.create(name, configs={"cleanup.policy": "compact"}).error_code == errors.NONE
+    assert client.create(name, configs={"cleanup.policy": "compact"}).error_code == errors.TOPIC_ALREADY_EXISTS
+    assert triples(client, name, ["cleanup.policy"]) == {"cleanup.policy": ("compact", TOPIC_SOURCE)}
+    assert not client.wait_for_topic(name).is_internal
+    client.wait_until_served(name)
+    noop = Record(b"x", key=b'{"keytype":"NOOP","magic":0}')
+    offset = client.append(name, Batch([noop]))
+    assert [(r.offset, r.key) for r in client.read_records(name)] == [(offset, noop.key)]
 
 
 def test_producer_that_writes_to_an_internal_topic_first_is_refused(own_broker):

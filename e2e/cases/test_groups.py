@@ -381,6 +381,20 @@ def test_empty_group_without_offsets_can_be_deleted(coordinator, members, group)
     assert delete_group(coordinator.connection, group) == errors.NONE
 
 
+def test_group_is_deleted_although_somebody_was_given_a_member_id(coordinator, members, group):
+    """G-08: who has an id and has not joined with it is no member; the next one begins a new group, at generation 1."""
+    first, waiting, later = members(3)
+    form_group(first)
+    assert first.leave() == errors.NONE
+    wait_for_state(coordinator.connection, group, EMPTY)
+    waiting.get_member_id()
+    assert delete_group(coordinator.connection, group) == errors.NONE
+    assert (state_of(coordinator.connection, group), group in listed(coordinator.connection)) == (DEAD, False)
+    assert waiting.join().error_code == errors.UNKNOWN_MEMBER_ID
+    later.get_member_id()
+    assert (later.join().error_code, later.generation) == (errors.NONE, 1)
+
+
 def test_list_groups_filters_by_state_and_type(coordinator, members, group, topic):
     """G-08: states from v4, types from v5; filters are not case-sensitive; unknown ones match nothing."""
     connection = coordinator.connection

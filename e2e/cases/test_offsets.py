@@ -124,6 +124,17 @@ def test_list_offsets_tells_the_leader_epoch(client):
         assert client.list_offset(topic, timestamp).leader_epoch == epoch
 
 
+def test_leader_epoch_is_known_before_the_first_record(client):
+    """Section 8, ListOffsets and OffsetForLeaderEpoch: a leader's epoch begins with its leadership, not with its first record."""
+    topic = client.new_topic("epoch").name
+    epoch = client.topic_metadata(topic).partitions[0].leader_epoch
+    for timestamp in (LATEST, EARLIEST):
+        assert client.list_offset(topic, timestamp).leader_epoch == epoch
+    topics = [{"topic": topic, "partitions": [{"partition": 0, "leader_epoch": epoch}]}]
+    answer = client.call("OffsetForLeaderEpoch", 4, replica_id=-1, topics=topics).topics[0].partitions[0]
+    assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (errors.NONE, epoch, 0)
+
+
 def test_end_of_the_current_epoch_is_the_logs_end(client):
     """Section 8, OffsetForLeaderEpoch: largest epoch at or below the asked one; an unknown one gives (-1, -1)."""
     topic = client.new_topic("end").name

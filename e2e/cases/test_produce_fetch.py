@@ -88,6 +88,15 @@ def test_retry_of_the_last_five_batches_gets_its_first_offset_again(client):
     assert client.end_offset(topic) == 30
 
 
+@pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
+def test_retry_is_told_the_time_of_the_batch_that_is_there(client, timestamp_type):
+    """F-02: whichever clock the time is from."""
+    topic, producer = client.new_topic("dup", message_timestamp_type=timestamp_type).name, client.producer_id()
+    client.append(topic, sequenced(producer, 0))
+    (there,) = client.read(topic)
+    assert client.produce(topic, sequenced(producer, 0)).log_append_time_ms == max(r.timestamp for r in there.records)
+
+
 def test_retry_of_a_batch_older_than_the_last_five_is_refused(client):
     """Section 8, idempotence: its offset is no longer known, and it must not be appended twice."""
     topic, producer = client.new_topic("dup").name, client.producer_id()
@@ -494,6 +503,7 @@ def test_keyless_records_on_a_compacted_topic_are_named_by_index(client):
     answer = client.produce(topic, Batch([Record(b"a", b"k"), Record(b"b"), Record(b"c", b"k"), Record(b"d")]))
     assert answer.error_code == errors.INVALID_RECORD
     assert [e.batch_index for e in answer.record_errors] == [1, 3]
+    assert answer.error_message.startswith("One or more records have been rejected due to 2 record errors in total, and only showing")
     assert client.end_offset(topic) == 0
 
 
@@ -505,6 +515,7 @@ def test_time_outside_the_window_is_refused_by_index(client):
         answer = client.produce(topic, Batch([Record(b"a", timestamp=now), Record(b"b", timestamp=wrong)]))
         assert answer.error_code == errors.INVALID_TIMESTAMP
         assert [e.batch_index for e in answer.record_errors] == [1]
+        assert answer.error_message == "One or more records have been rejected due to invalid timestamp"
     assert client.end_offset(topic) == 0
 
 

@@ -80,6 +80,7 @@ impl Partition {
     pub(super) fn follow(&self, state: &Arc<PartitionState>) {
         let before = self.state.swap(Arc::clone(state));
         if state.leader == self.own_id {
+            self.log.begin_epoch(state.leader_epoch);
             // The only replica in sync has committed all that it has; with others, their fetches tell.
             if state.isr.len() <= 1 {
                 self.advance(self.log.end_offset());

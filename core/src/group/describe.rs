@@ -67,7 +67,7 @@ impl GroupShard {
     /// Deletes a group that has no members, with its offsets.
     pub fn delete_group(&mut self, waiter: Waiter, group_id: &str) -> Effects {
         let refused = |error| Effects::reply(waiter, Reply::Done(error));
-        let Some(group) = self.groups.get(group_id) else { return refused(ErrorCode::GroupIdNotFound) };
+        let Some(group) = self.groups.get_mut(group_id) else { return refused(ErrorCode::GroupIdNotFound) };
         if group.state != GroupState::Empty {
             return refused(ErrorCode::NonEmptyGroup);
         }
@@ -75,6 +75,8 @@ impl GroupShard {
             // Offsets that are on their way to the log would outlive the group; the client tries again.
             return refused(ErrorCode::CoordinatorLoadInProgress);
         }
+        // Who has an id and has not joined with it yet is no member, and begins anew.
+        group.pending_join.clear();
         let group_id = group.group_id.clone();
         let mut records = self.offset_tombstones(&group_id);
         records.push(GroupRecord::Group { group_id, value: None });

@@ -160,7 +160,7 @@ pub enum ProduceError {
     #[error("invalid records: {0}")]
     Records(BatchError),
     /// Records that a rule of the topic forbids.
-    #[error("one or more records have been rejected due to {} record errors", faults.len())]
+    #[error("One or more records have been rejected due to {}", reason(*.timestamp, faults))]
     Faults {
         /// Whether a timestamp is among the reasons.
         timestamp: bool,
@@ -170,6 +170,17 @@ pub enum ProduceError {
     /// The batch cannot be written in the topic's codec.
     #[error("the record batch cannot be rewritten: {0}")]
     Rebuild(#[from] BuildError),
+}
+
+/// Why records are rejected, in Kafka's words.
+fn reason(timestamp: bool, faults: &[RecordFault]) -> String {
+    if timestamp {
+        return "invalid timestamp".to_owned();
+    }
+    let shown = |fault: &RecordFault| format!("RecordError(batchIndex={}, message='{}')", fault.index, fault.message);
+    let first: Vec<String> = faults.iter().take(3).map(shown).collect();
+    let (count, first) = (faults.len(), first.join(", "));
+    format!("{count} record errors in total, and only showing the first three errors at most: [{first}]")
 }
 
 impl ProduceError {

@@ -190,10 +190,8 @@ impl Log {
                 return Ok(Some(Appended {
                     base_offset: known.first_offset(),
                     last_offset: known.last_offset,
-                    log_append_time_ms: match header.timestamp_type() {
-                        TimestampType::LogAppendTime => known.timestamp,
-                        TimestampType::CreateTime => NO_TIMESTAMP,
-                    },
+                    // As in Kafka, the time of the batch that is there, whosever clock it is from.
+                    log_append_time_ms: known.timestamp,
                     log_start_offset: self.log_start_offset(),
                     duplicate: true,
                     needs_flush: known.last_offset >= self.flush.flushed() && self.options().flush_messages == 1,

@@ -221,6 +221,13 @@ impl Log {
         self.writer.lock().epochs.latest().map(|entry| entry.epoch)
     }
 
+    /// Its leader is at `epoch` from here on: whoever asks may know it before a record tells.
+    pub fn begin_epoch(&self, epoch: LeaderEpoch) {
+        let mut writer = self.writer.lock();
+        let end_offset = writer.end_offset;
+        writer.epochs_changed |= writer.epochs.assign(epoch, end_offset);
+    }
+
     /// All leader epochs with their first offsets.
     pub fn epochs(&self) -> Vec<EpochEntry> {
         self.writer.lock().epochs.entries().to_vec()

@@ -137,7 +137,12 @@ fn invalid(index: i32, error: &ProduceError, log_start_offset: i64) -> Partition
     PartitionProduced {
         record_errors: faults.iter().map(fault).collect(),
         error_message: Some(StrBytes::from(error.to_string())),
-        log_start_offset: if faults.is_empty() { -1 } else { log_start_offset },
+        // Kafka does not look at the log for what it refuses by its header alone.
+        log_start_offset: if error.code() == ErrorCode::InvalidRecord || !faults.is_empty() {
+            log_start_offset
+        } else {
+            -1
+        },
         ..PartitionProduced::refused(index, error.code())
     }
 }

@@ -344,6 +344,23 @@ fn groups_are_described_and_deleted_by_their_state() {
 }
 
 #[test]
+fn who_was_only_given_an_id_keeps_no_group_from_being_deleted() {
+    let mut h = Harness::new();
+    let member = h.stable_group_of_one();
+    h.leave(&member, None);
+    let waiter = h.send_join(JoinRequest { member_id: String::new(), requires_known_member_id: true, ..request() });
+    let given = h.join_reply(waiter, ErrorCode::MemberIdRequired).member_id;
+    let waiter = h.waiter();
+    let effects = h.shard.delete_group(waiter, "g");
+    h.run(effects);
+    assert_eq!((h.done(waiter), h.shard.group_count()), (ErrorCode::None, 0));
+    let waiter = h.send_join(JoinRequest { member_id: given, ..request() });
+    h.join_reply(waiter, ErrorCode::UnknownMemberId);
+    h.advance(60_000);
+    assert_eq!(h.shard.group_count(), 0);
+}
+
+#[test]
 fn after_a_restart_the_group_is_as_it_was() {
     let mut h = Harness::new();
     let (_, a) = h.join(request());
