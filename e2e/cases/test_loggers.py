@@ -68,7 +68,11 @@ REFUSED = {
         "Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN",
     ),
     "no value": ((LOGGER, SET, None), errors.INVALID_REQUEST, f"Null value not supported for : {LOGGER}"),
-    "the root's level taken away": ((ROOT, DELETE, None), errors.INVALID_REQUEST, "Removing the log level of the root logger is not allowed"),
+    "the root's level taken away": (
+        (ROOT, DELETE, None),
+        errors.INVALID_REQUEST,
+        "Removing the log level of the root logger is not allowed",
+    ),
     "append": ((LOGGER, APPEND, "INFO"), errors.INVALID_REQUEST, "APPEND operation is not allowed for the BROKER_LOGGER resource"),
     "subtract": ((LOGGER, SUBTRACT, "INFO"), errors.INVALID_REQUEST, "SUBTRACT operation is not allowed for the BROKER_LOGGER resource"),
     "operation 9": ((LOGGER, 9, "INFO"), errors.INVALID_REQUEST, "Unknown operation type 9 is not allowed for the BROKER_LOGGER resource"),

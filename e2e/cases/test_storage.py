@@ -10,9 +10,10 @@ import urllib.request
 import pytest
 
 from raw import errors
-from raw.batch import HEADER_BYTES, Batch, Record, now_ms, read_batches, values_batch
+from raw.batch import HEADER_BYTES, Batch, Record, now_ms, values_batch
 from raw.broker import is_kafka
 from raw.client import Client, unique
+from raw.damage import INDEX_DAMAGE, fetch_or_error, flip_byte, segments, spoil_tail
 from raw.wait import eventually
 
 MIB = 1 << 20
@@ -31,10 +32,6 @@ def fill(client, topic, batches, value_bytes=100_000, partition=0):
 
 def wait_for_start(client, topic, at_least, timeout_s=20):
     eventually(lambda: client.start_offset(topic), wanted=lambda o: o >= at_least, timeout_s=timeout_s, what=f"a start past {at_least}")
-
-
-def segments(broker, topic, ending=".log"):
-    return sorted(broker.partition_folder(topic).glob(f"*{ending}"))
 
 
 # S-01
@@ -196,27 +193,6 @@ def test_torn_tail_is_cut_back_to_the_last_whole_batch(restartable, damage):
             assert client.end_offset(topic) == end
 
 
-def spoil_tail(file, size, damage):
-    whole = file.stat().st_size
-    size = max(size, 2)  # a batch's very last byte, the count of its last record's headers, is 0 anyway
-    with file.open("r+b") as handle:
-        handle.truncate(whole - size)
-        if damage == "zeroed":
-            handle.truncate(whole)
-
-
-def truncate_index(file):
-    with file.open("r+b") as handle:
-        handle.truncate(file.stat().st_size // 2)
-
-
-def garble_index(file):
-    file.write_bytes(b"\xff" * max(file.stat().st_size, 24))
-
-
-INDEX_DAMAGE = {"deleted": pathlib.Path.unlink, "truncated": truncate_index, "garbled": garble_index}
-
-
 @pytest.mark.parametrize("damage", INDEX_DAMAGE.values(), ids=INDEX_DAMAGE)
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_damaged_indexes_are_rebuilt(restartable, damage, how):
@@ -254,14 +230,6 @@ def test_start_after_a_kill_with_many_partitions_is_fast(restartable):
         assert [client.end_offset(topic, p) for p in range(200)] == [1] * 200
 
 
-def flip_byte(file, position):
-    with file.open("r+b") as handle:
-        handle.seek(position)
-        byte = handle.read(1)[0]
-        handle.seek(position)
-        handle.write(bytes([byte ^ 0xFF]))
-
-
 @pytest.mark.beyond_kafka("it hands out the damaged bytes and leaves the finding to the consumer")
 def test_flipped_byte_in_old_data_is_never_served_as_good(restartable):
     """S-04: the partition says which file is damaged; no batch with a wrong CRC leaves the broker; others are served."""
@@ -279,21 +247,6 @@ def test_flipped_byte_in_old_data_is_never_served_as_good(restartable):
         answer = eventually(lambda: fetch_or_error(client, damaged), wanted=lambda a: a in DATA_ERRORS, what="an error for the damage")
         assert answer in DATA_ERRORS
         assert file.name in restartable.log_text()
-
-
-def fetch_or_error(client, topic):
-    """Reads the whole partition; its first error code, 0 if there is none. A batch with a wrong CRC is a failure."""
-    offset = 0
-    while True:
-        answer = client.fetch(topic, offset)
-        if answer.error_code:
-            return answer.error_code
-        batches = read_batches(answer.records)
-        if any(not b.crc_is_right for b in batches):
-            raise RuntimeError(f"a damaged batch was served from {topic} at {offset}")
-        if not batches:
-            return errors.NONE
-        offset = batches[-1].next_offset
 
 
 @pytest.mark.beyond_kafka("it writes the floor down once a minute")
