@@ -24,11 +24,13 @@ use super::outbox::Outbox;
 use super::service::{CloseReason, Pace, Service, Started};
 use super::writer;
 
-/// Room for the first read of a request from a client of whom nothing is known.
-const READ_BYTES: usize = 16 * 1024;
-/// Room for the first read from a client whose requests were large lately, at most.
-const EXPECTED_MAX_BYTES: usize = 256 * 1024;
-/// How slowly it is forgotten that requests were large: by this part with each smaller one.
+/// Room for a read from a client of whom nothing is known: ten thousand of them must not cost much.
+const READ_MIN_BYTES: usize = 1024;
+/// Room for a read from a client that sends much, at most.
+const READ_MAX_BYTES: usize = 256 * 1024;
+/// What a connection may hold without paying from the budget for requests.
+const UNPAID_BYTES: usize = 16 * 1024;
+/// How slowly it is forgotten that a client sends much: by this part with each smaller read.
 const FORGOTTEN: usize = 8;
 /// The buffer of an unfinished request grows by this factor, so that a client holds what it sent and not what it announced.
 const GROWTH: usize = 4;
@@ -61,7 +63,7 @@ pub(crate) async fn serve<S: Service>(mut stream: TcpStream, context: Context<S>
         outbox: Rc::clone(&outbox),
         buffer: BytesMut::new(),
         share: context.budget.empty_share(),
-        expected_bytes: 0,
+        expected_bytes: READ_MIN_BYTES,
         has_buffer: false,
         last_active: time::monotonic(),
     };
@@ -90,7 +92,7 @@ struct Reader<'a, S: Service> {
     has_buffer: bool,
     /// Pays for the unfinished request in `buffer`.
     share: Share,
-    /// How large the next request is expected to be.
+    /// How much the next read is expected to bring, by what came lately.
     expected_bytes: usize,
     last_active: time::Instant,
 }
@@ -182,8 +184,7 @@ impl<S: Service> Reader<'_, S> {
 
     fn next_frame(&mut self) -> Result<Option<Bytes>, CloseReason> {
         let Some(length) = self.complete()? else { return Ok(None) };
-        let forgotten = self.expected_bytes - self.expected_bytes / FORGOTTEN;
-        self.expected_bytes = forgotten.max(LENGTH_BYTES + length).min(EXPECTED_MAX_BYTES);
+        self.expected_bytes = self.expected_bytes.max(LENGTH_BYTES + length).min(READ_MAX_BYTES);
         self.buffer.advance(LENGTH_BYTES);
         Ok(Some(self.buffer.split_to(length).freeze()))
     }
@@ -191,20 +192,19 @@ impl<S: Service> Reader<'_, S> {
     /// Makes room for the next read, and pays for it where it is much.
     async fn make_room(&mut self) -> Result<(), CloseReason> {
         let held = self.buffer.len();
-        let missing =
-            self.announced()?.map_or(self.expected_bytes.max(READ_BYTES), |length| LENGTH_BYTES + length - held);
+        let missing = self.announced()?.map_or(self.expected_bytes, |length| LENGTH_BYTES + length - held);
         // A client's requests are mostly alike: where they were large, one read may bring all of the next.
-        let expected = missing.min(self.expected_bytes.saturating_sub(held));
-        if expected > READ_BYTES && self.context.budget.try_grow(&mut self.share, held + expected) {
-            self.buffer.reserve(expected);
+        let expected = missing.min(self.expected_bytes);
+        if held + expected <= UNPAID_BYTES || self.context.budget.try_grow(&mut self.share, held + expected) {
+            self.buffer.reserve(expected.max(READ_MIN_BYTES));
             return Ok(());
         }
-        let room = missing.min((held * (GROWTH - 1)).max(READ_BYTES));
-        if held + room > READ_BYTES {
+        let room = missing.min((held * (GROWTH - 1)).max(READ_MIN_BYTES));
+        if held + room > UNPAID_BYTES {
             self.context.budget.grow(&mut self.share, held + room).await.map_err(CloseReason::NoMemory)?;
         }
         // Without spare capacity a read looks like the end of the stream.
-        self.buffer.reserve(room.max(READ_BYTES / 2));
+        self.buffer.reserve(room.max(READ_MIN_BYTES));
         Ok(())
     }
 
@@ -298,8 +298,12 @@ impl<S: Service> Reader<'_, S> {
     fn note_read(&mut self, read: io::Result<usize>) -> Result<(), CloseReason> {
         match read {
             Ok(0) => Err(self.closed_by_client()),
-            Ok(_) => {
+            Ok(count) => {
                 self.last_active = time::monotonic();
+                let is_full = self.buffer.len() == self.buffer.capacity();
+                let expected = if is_full { self.expected_bytes * 2 } else { self.expected_bytes.max(count) };
+                let forgotten = if is_full { 0 } else { expected / FORGOTTEN };
+                self.expected_bytes = (expected - forgotten).clamp(READ_MIN_BYTES, READ_MAX_BYTES);
                 Ok(())
             }
             Err(error) => Err(broken(&error)),
