@@ -111,6 +111,7 @@ fn changed(
         }
         ResourceKind::Broker => {
             check_broker(&resource.name, &before, &after)?;
+            check_together(layers, &resource.name, &after)?;
             check_broker_exists(image, &resource.name)?;
         }
     }
@@ -249,6 +250,14 @@ fn check_broker(name: &str, before: &Overrides, after: &Overrides) -> Outcome<()
         return Err(ControlError::new(ErrorCode::InvalidConfig, text));
     }
     Ok(())
+}
+
+/// Refuses settings that are at odds with others in force.
+fn check_together(layers: &BrokerLayers, name: &str, after: &Overrides) -> Outcome<()> {
+    let mut layers = layers.clone();
+    let changed = if name.is_empty() { &mut layers.dynamic_default } else { &mut layers.dynamic_broker };
+    changed.clone_from(after);
+    config::validate_broker(&layers).map_err(|error| refused(&error.to_string()))
 }
 
 fn check_broker_exists(image: &MetadataImage, name: &str) -> Outcome<()> {

@@ -164,6 +164,12 @@ fn settings_are_refused_with_kafkas_codes_and_words() {
             "Config value append is not allowed for config key: message.max.bytes",
         ),
         (all(), set("broker.id", "1"), InvalidRequest, "Cannot update these configs dynamically: [broker.id]"),
+        (
+            all(),
+            set("max.connections.per.ip", "0"),
+            InvalidRequest,
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
+        ),
         (named("-1"), set("message.max.bytes", "1"), InvalidRequest, "Invalid negative broker ID."),
         (
             named("one"),
