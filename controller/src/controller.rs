@@ -132,6 +132,7 @@ pub struct Controller {
     shutdown: Shutdown,
     serving: task::JoinHandle<std::io::Result<()>>,
     others: Vec<task::JoinHandle<()>>,
+    reserve: Option<Arc<Reserve>>,
     /// Locked as long as the controller runs.
     _directory: Option<Arc<Mutex<Directory>>>,
 }
@@ -165,8 +166,13 @@ impl Controller {
         let raft = Raft::new(node, Arc::new(raft_config()?), Network, log, machine).await;
         let raft = raft.map_err(ControllerError::raft)?;
         let sessions = Arc::new(Sessions::new(options.session_timeout));
-        let (proposer, deciding) =
-            Decider::start(raft.clone(), Arc::clone(&feed), Arc::clone(&sessions), options.static_config, reserve);
+        let (proposer, deciding) = Decider::start(
+            raft.clone(),
+            Arc::clone(&feed),
+            Arc::clone(&sessions),
+            options.static_config,
+            reserve.clone(),
+        );
         let shutdown = Shutdown::new();
         let watching = {
             let (sessions, raft, feed) = (Arc::clone(&sessions), raft.clone(), Arc::clone(&feed));
@@ -191,6 +197,7 @@ impl Controller {
             shutdown,
             serving,
             others: vec![deciding, watching],
+            reserve,
             _directory: directory.clone(),
         };
         controller.lead_if_alone(node, founded, Member { address: options.advertised }).await?;
@@ -263,6 +270,9 @@ impl Controller {
     /// When a part had failed before.
     pub async fn stop(self) -> Result<(), ControllerError> {
         self.shutdown.trigger();
+        if let Some(reserve) = &self.reserve {
+            reserve.close();
+        }
         let served = self.serving.await;
         self.raft.shutdown().await.map_err(ControllerError::raft)?;
         drop(self.proposer);
@@ -286,8 +296,10 @@ fn open(
         MetadataDir::Folder(path) => {
             let directory = Directory::open(&path, id, bootstrap, fresh)?;
             let reserve = Arc::new(Reserve::open(directory.path()));
+            // The database writes when it is opened, too.
+            reserve.make_room(0);
             let store = SledStore::open(&directory.path().join("raft"))?.with_reserve(Arc::clone(&reserve));
-            let snapshots = Snapshots::open(directory.path().join("snapshots"))?;
+            let snapshots = Snapshots::open(directory.path().join("snapshots"), Some(Arc::clone(&reserve)))?;
             (Some(directory), Some(reserve), Arc::new(store), snapshots)
         }
         MetadataDir::Memory => (None, None, Arc::new(MemoryStore::default()), Snapshots::Memory(Mutex::default())),

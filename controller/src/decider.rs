@@ -116,9 +116,8 @@ impl Decider {
 
     async fn carry_out(&mut self, proposal: Proposal) {
         let Proposal { command, answer } = proposal;
-        if command.can_wait_for_room() && self.reserve.as_ref().is_some_and(|reserve| reserve.is_used_up()) {
-            let text = "The disk that holds the metadata is full: free some room, for instance by deleting topics.";
-            return send(answer, Err(ControlError::new(ErrorCode::KafkaStorageError, text).into()));
+        if let Some(refusal) = refuse_while_full(&command, self.reserve.as_deref()) {
+            return send(answer, Err(refusal.into()));
         }
         let image = match self.pending().await {
             Ok(image) => image,
@@ -220,6 +219,15 @@ impl Decider {
     }
 }
 
+/// The refusal of a command that only adds, while the room that is kept for the metadata is used up.
+fn refuse_while_full(command: &Command, reserve: Option<&Reserve>) -> Option<ControlError> {
+    if !command.can_wait_for_room() || !reserve?.is_used_up() {
+        return None;
+    }
+    let text = "The disk that holds the metadata is full: free some room, for instance by deleting topics.";
+    Some(ControlError::new(ErrorCode::KafkaStorageError, text))
+}
+
 fn send(answer: oneshot::Sender<Outcome>, outcome: Outcome) {
     // The caller may have gone; the command stands all the same.
     let _ = answer.send(outcome);
@@ -241,4 +249,31 @@ pub(crate) fn not_active(active: Option<(NodeId, Member)>) -> Refused {
         None => ControlError::new(ErrorCode::NotController, "No controller appears to be active."),
     };
     Refused { error, active }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use taffrail_core::control::{CreateTopics, DeleteTopics};
+
+    use super::*;
+
+    #[test]
+    fn what_only_adds_is_refused_while_the_kept_room_is_used_up_and_what_frees_room_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let tell = |bytes: u64| fs::write(folder.path().join("available"), bytes.to_string()).unwrap();
+        tell(0);
+        let reserve = Reserve::over(folder.path(), |folder| {
+            fs::read_to_string(folder.join("available"))?.parse().map_err(std::io::Error::other)
+        });
+        let adds = Command::CreateTopics(CreateTopics::default());
+        let frees = Command::DeleteTopics(DeleteTopics::default());
+        let refusal = refuse_while_full(&adds, Some(&reserve)).unwrap();
+        assert_eq!(refusal.code, ErrorCode::KafkaStorageError);
+        assert!(refuse_while_full(&frees, Some(&reserve)).is_none());
+        tell(1 << 30);
+        assert!(refuse_while_full(&adds, Some(&reserve)).is_none(), "there is room again");
+        assert!(refuse_while_full(&adds, None).is_none(), "memory is not full");
+    }
 }

@@ -2,12 +2,16 @@
 //!
 //! A database that has met a full disk takes no more writes, so it must not meet one. A file keeps some room back; it is
 //! given up before a write when hardly any other is left. What then remains is for changes that free room or keep the
-//! cluster going; those that only add are refused (see [`Reserve::is_used_up`]).
+//! cluster going; those that only add are refused (see [`Reserve::is_used_up`]). Where others have taken that room too,
+//! writes wait until there is some again, so that nothing needs a restart then.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 /// Name of the file that holds the room.
 const RESERVE: &str = "reserve";
@@ -17,6 +21,12 @@ const RESERVE_BYTES: u64 = 4 << 20;
 
 /// Room below which what was kept back is given up, and below which, without it, nothing is added.
 const LOW_BYTES: u64 = 2 << 20;
+
+/// Room that a write finds, besides its own bytes, or it waits: two segments of the database.
+const FLOOR_BYTES: u64 = 1 << 20;
+
+/// How often a write that waits looks for room.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Room that must be left besides before room is kept back again.
 const SPARE_BYTES: u64 = 16 << 20;
@@ -31,6 +41,9 @@ pub(crate) struct Reserve {
     available: Available,
     is_kept: AtomicBool,
     is_used_up: AtomicBool,
+    /// Whether nobody shall wait for room any more.
+    is_closed: Mutex<bool>,
+    closed: Condvar,
 }
 
 impl Reserve {
@@ -42,20 +55,49 @@ impl Reserve {
         })
     }
 
-    fn over(folder: &Path, available: Available) -> Self {
+    pub(crate) fn over(folder: &Path, available: Available) -> Self {
         let is_kept = fs::metadata(folder.join(RESERVE)).is_ok_and(|file| file.len() == RESERVE_BYTES);
         let reserve = Self {
             folder: folder.to_owned(),
             available,
             is_kept: AtomicBool::new(is_kept),
             is_used_up: AtomicBool::new(false),
+            is_closed: Mutex::new(false),
+            closed: Condvar::new(),
         };
         reserve.tend();
         reserve
     }
 
-    /// Gives the kept room up or keeps it back again, as the volume has it. Called before each write, and blocks as one.
-    pub(crate) fn tend(&self) {
+    /// Sees to it that a write of `bytes` does not meet a full disk: gives the kept room up if need be, and waits for room
+    /// when others have filled the disk to its end. Called before each write, and blocks as one.
+    pub(crate) fn make_room(&self, bytes: u64) {
+        self.tend();
+        let wanted = FLOOR_BYTES.saturating_add(bytes);
+        let is_full = || (self.available)(&self.folder).is_ok_and(|available| available < wanted);
+        let mut is_closed = self.is_closed.lock();
+        let mut has_waited = false;
+        while !*is_closed && is_full() {
+            if !has_waited {
+                has_waited = true;
+                tracing::error!(folder = %self.folder.display(), "the disk is full: the metadata wait until there is room");
+            }
+            self.closed.wait_for(&mut is_closed, LOOK_EVERY);
+            self.tend();
+        }
+        if has_waited && !*is_closed {
+            tracing::info!(folder = %self.folder.display(), "the disk has room again for the metadata");
+        }
+    }
+
+    /// Ends all waiting for room, because the controller stops.
+    pub(crate) fn close(&self) {
+        *self.is_closed.lock() = true;
+        self.closed.notify_all();
+    }
+
+    /// Gives the kept room up or keeps it back again, as the volume has it.
+    fn tend(&self) {
         // A volume that cannot tell is written to until it refuses.
         let Ok(available) = (self.available)(&self.folder) else { return };
         let is_kept = self.is_kept.load(Ordering::Relaxed);
@@ -106,7 +148,15 @@ impl Reserve {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use taffrail_runtime::blocking::Pool;
+    use taffrail_runtime::{task, time};
+
     use super::*;
+
+    /// How long a test waits for what must happen.
+    const SOON: Duration = Duration::from_secs(20);
 
     /// Reads the free bytes from a file, so that a test can say them.
     fn told(folder: &Path) -> io::Result<u64> {
@@ -137,5 +187,31 @@ mod tests {
         tell(1 << 30);
         assert!(!reserve.is_used_up(), "room that is back counts without a write");
         assert_eq!(kept(), RESERVE_BYTES);
+    }
+
+    #[test]
+    fn a_write_waits_for_room_that_others_have_taken_and_not_when_all_stops() {
+        let folder = tempfile::tempdir().unwrap();
+        let tell = |bytes: u64| fs::write(folder.path().join("available"), bytes.to_string()).unwrap();
+        tell(0);
+        let reserve = Arc::new(Reserve::over(folder.path(), told));
+        let pool = Pool::new("reserve-test", 1, 4);
+        let write = || {
+            let (reserve, pool) = (Arc::clone(&reserve), pool.clone());
+            async move { pool.run(move || reserve.make_room(100)).await.unwrap() }
+        };
+        task::block_on_current_thread(async {
+            let mut waiting = std::pin::pin!(write());
+            assert!(time::timeout(LOOK_EVERY * 2, &mut waiting).await.is_err(), "there is no room");
+            tell(FLOOR_BYTES + 100);
+            time::timeout(SOON, waiting).await.unwrap();
+
+            tell(FLOOR_BYTES + 99);
+            let mut waiting = std::pin::pin!(write());
+            assert!(time::timeout(LOOK_EVERY, &mut waiting).await.is_err(), "there is not enough");
+            reserve.close();
+            time::timeout(SOON, waiting).await.unwrap();
+        })
+        .unwrap();
     }
 }

@@ -56,7 +56,7 @@ impl SledStore {
         Ok(store)
     }
 
-    /// The same, with room in `reserve` for when the disk is full.
+    /// The same, with room in `reserve` for when the disk is full. Room for opening is the caller's.
     pub(crate) fn with_reserve(self, reserve: Arc<Reserve>) -> Self {
         Self { reserve: Some(reserve), ..self }
     }
@@ -64,7 +64,7 @@ impl SledStore {
     /// Sees to it that there is room for a write: the database must never meet a full disk.
     fn make_room(&self) {
         if let Some(reserve) = &self.reserve {
-            reserve.tend();
+            reserve.make_room(0);
         }
     }
 

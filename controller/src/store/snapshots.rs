@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use prost::Message;
@@ -13,6 +14,7 @@ use taffrail_protocol::rpc::{FormatError, check_version, v1};
 
 use super::StoreError;
 use super::checksum::{seal, unseal};
+use super::reserve::Reserve;
 use super::sled::sync_folder;
 use crate::raft::SnapshotMeta;
 use crate::raft::messages::{meta_from_message, meta_to_message};
@@ -31,28 +33,28 @@ const KEPT: usize = 2;
 /// Where snapshots are kept.
 #[derive(Debug)]
 pub(crate) enum Snapshots {
-    /// In a folder.
-    Folder(PathBuf),
+    /// In a folder, with room for when the disk is full.
+    Folder(PathBuf, Option<Arc<Reserve>>),
     /// In memory, with `--ephemeral`.
     Memory(Mutex<Option<(SnapshotMeta, Vec<u8>)>>),
 }
 
 impl Snapshots {
-    /// Snapshots in `folder`, which is made if need be.
-    pub(crate) fn open(folder: PathBuf) -> Result<Self, StoreError> {
+    /// Snapshots in `folder`, which is made if need be; `reserve` has room for when the disk is full.
+    pub(crate) fn open(folder: PathBuf, reserve: Option<Arc<Reserve>>) -> Result<Self, StoreError> {
         fs::create_dir_all(&folder).map_err(|source| StoreError::file(&folder, "made", source))?;
         for path in files(&folder)? {
             if path.extension().is_some_and(|extension| extension == "tmp") {
                 fs::remove_file(&path).map_err(|source| StoreError::file(&path, "removed", source))?;
             }
         }
-        Ok(Self::Folder(folder))
+        Ok(Self::Folder(folder, reserve))
     }
 
     /// Keeps a snapshot; durable when this returns.
     pub(crate) fn save(&self, meta: &SnapshotMeta, image: &[u8]) -> Result<(), StoreError> {
-        let folder = match self {
-            Self::Folder(folder) => folder,
+        let (folder, reserve) = match self {
+            Self::Folder(folder, reserve) => (folder, reserve),
             Self::Memory(kept) => {
                 *kept.lock() = Some((meta.clone(), image.to_vec()));
                 return Ok(());
@@ -61,6 +63,10 @@ impl Snapshots {
         let index = meta.last_log_id.map_or(0, |log_id| log_id.index);
         let path = folder.join(format!("{index:020}.{SUFFIX}"));
         let unfinished = path.with_extension("tmp");
+        // Raft ends when a snapshot cannot be written.
+        if let Some(reserve) = reserve {
+            reserve.make_room(image.len() as u64);
+        }
         let written = File::create(&unfinished).and_then(|mut file| {
             file.write_all(&encode(meta, image))?;
             file.sync_all()?;
@@ -77,7 +83,7 @@ impl Snapshots {
     /// The newest snapshot that can be read. A damaged one is reported and passed over.
     pub(crate) fn load(&self) -> Result<Option<(SnapshotMeta, Vec<u8>)>, StoreError> {
         let folder = match self {
-            Self::Folder(folder) => folder,
+            Self::Folder(folder, _) => folder,
             Self::Memory(kept) => return Ok(kept.lock().clone()),
         };
         for path in snapshots(folder)?.into_iter().rev() {

@@ -120,7 +120,7 @@ fn openrafts_suite_passes_over_sled_and_files() {
     let build = || -> (Option<tempfile::TempDir>, Arc<dyn MetaStore>, Snapshots) {
         let folder = tempfile::tempdir().unwrap();
         let store = SledStore::open(&folder.path().join("raft")).unwrap();
-        let snapshots = Snapshots::open(folder.path().join("snapshots")).unwrap();
+        let snapshots = Snapshots::open(folder.path().join("snapshots"), None).unwrap();
         (Some(folder), Arc::new(store), snapshots)
     };
     Suite::test_all(Builder(build)).unwrap();
@@ -307,7 +307,7 @@ fn snapshot_files(folder: &Path) -> Vec<String> {
 #[test]
 fn the_newest_snapshot_that_can_be_read_is_the_one() {
     let folder = tempfile::tempdir().unwrap();
-    let snapshots = Snapshots::open(folder.path().to_owned()).unwrap();
+    let snapshots = Snapshots::open(folder.path().to_owned(), None).unwrap();
     assert_eq!(snapshots.load().unwrap(), None);
     for index in [3, 20, 100] {
         snapshots.save(&meta(index), format!("image {index}").as_bytes()).unwrap();
@@ -324,7 +324,7 @@ fn the_newest_snapshot_that_can_be_read_is_the_one() {
     assert_eq!(snapshots.load().unwrap(), Some((meta(20), b"image 20".to_vec())), "a damaged one is passed over");
 
     std::fs::write(folder.path().join("00000000000000000200.tmp"), b"half").unwrap();
-    drop(Snapshots::open(folder.path().to_owned()).unwrap());
+    drop(Snapshots::open(folder.path().to_owned(), None).unwrap());
     assert_eq!(snapshot_files(folder.path()).len(), 2, "a half-written one is removed");
 }
 
