@@ -27,8 +27,18 @@ pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
 /// Whether an error of the disk tells of its surroundings, not of what it holds: it passes by itself, or somebody mends it
 /// without touching the files. What failed so can be tried again.
 pub(crate) fn may_pass(error: &io::Error) -> bool {
-    let of_surroundings = matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
-    of_surroundings || is_full(error) || is_out_of_files(error)
+    is_unwritable(error) || is_full(error) || is_out_of_files(error)
+}
+
+/// Whether an error of the disk means that this process may not write where it would.
+pub(crate) fn is_unwritable(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+/// Whether an error of the disk means that a file of one partition cannot be opened or made as things are, which is no
+/// reason to write to no other.
+pub(crate) fn is_refused_here(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied || is_out_of_files(error)
 }
 
 /// Why batches were not appended. Nothing of them is in the log.
@@ -159,7 +169,7 @@ pub enum StorageError {
     },
     /// A folder has records that were durable, and nothing says any more whose they are.
     #[error(
-        "{} has records of {partition}, but does not say of which topic: {cause}; restore the file, or move the folder away \
+        "{} has records of {partition}, but does not say of which topic: {cause}; restore the file, or delete the topic \
          to begin anew without them",
         dir.display()
     )]
@@ -170,6 +180,19 @@ pub enum StorageError {
         dir: PathBuf,
         /// What is wrong with its `partition.metadata`.
         cause: String,
+    },
+    /// The folder of a partition is gone that had durable records.
+    #[error(
+        "{} is gone, where {partition} had records up to offset {end_offset}: restore it, or delete the topic to begin anew",
+        dir.display()
+    )]
+    Gone {
+        /// Which partition.
+        partition: TopicPartition,
+        /// Where its folder was.
+        dir: PathBuf,
+        /// Up to where it is known to have had records.
+        end_offset: Offset,
     },
     /// There is no such partition here.
     #[error("there is no partition {0} here")]

@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::disk::{Disk, DiskFile, OpenMode};
-use crate::error::is_out_of_files;
+use crate::error::{is_out_of_files, is_unwritable};
 
 /// Fewest files that are kept open, whatever is asked.
 const OPEN_MIN: usize = 8;
@@ -77,7 +77,12 @@ impl Handles {
         if let Some(file) = &*file {
             return Ok(Arc::clone(file));
         }
-        let opened = self.open(&path(), OpenMode::Write)?;
+        let path = path();
+        let opened = match self.open(&path, OpenMode::Write, None) {
+            // What may not be written to can still be read. It is not kept, so that writing is tried again.
+            Err(error) if is_unwritable(&error) => return self.open(&path, OpenMode::Read, Some(error.kind())),
+            opened => opened?,
+        };
         *file = Some(Arc::clone(&opened));
         drop(file);
         self.note(owner, number);
@@ -91,7 +96,7 @@ impl Handles {
         number: usize,
         path: &Path,
     ) -> io::Result<Arc<dyn DiskFile>> {
-        let file = self.open(path, OpenMode::CreateNew)?;
+        let file = self.open(path, OpenMode::CreateNew, None)?;
         let slot = owner.slot(number);
         *slot.file.lock() = Some(Arc::clone(&file));
         slot.used.store(true, Ordering::Relaxed);
@@ -99,8 +104,9 @@ impl Handles {
         Ok(file)
     }
 
-    /// Opens a file. If the process has too many open, the ones that nobody uses now are closed, and it is tried again.
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+    /// Opens a file; with a `refusal`, every write gets that as its error. If the process has too many open, the ones that
+    /// nobody uses now are closed, and it is tried again.
+    fn open(&self, path: &Path, mode: OpenMode, refusal: Option<io::ErrorKind>) -> io::Result<Arc<dyn DiskFile>> {
         let file = match self.disk.open(path, mode) {
             Err(error) if is_out_of_files(&error) => {
                 tracing::warn!(file = %path.display(), open = self.open_count(), "too many files are open; some are closed");
@@ -110,7 +116,7 @@ impl Handles {
             opened => opened?,
         };
         self.open.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Counted { file, open: Arc::clone(&self.open) }))
+        Ok(Arc::new(Counted { file, open: Arc::clone(&self.open), refusal }))
     }
 
     /// Notes a file that was put into its slot, and closes others if there are too many.
@@ -149,6 +155,14 @@ impl Handles {
 struct Counted {
     file: Arc<dyn DiskFile>,
     open: Arc<AtomicUsize>,
+    /// Why it may not be written to, if so.
+    refusal: Option<io::ErrorKind>,
+}
+
+impl Counted {
+    fn check_writable(&self) -> io::Result<()> {
+        self.refusal.map_or(Ok(()), |kind| Err(kind.into()))
+    }
 }
 
 impl Drop for Counted {
@@ -163,10 +177,12 @@ impl DiskFile for Counted {
     }
 
     fn write_at(&self, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
+        self.check_writable()?;
         self.file.write_at(buffers, position)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        self.check_writable()?;
         self.file.set_len(len)
     }
 
@@ -232,6 +248,25 @@ mod tests {
         let more = Arc::new(Owner::default());
         handles.create(&more, 0, Path::new("/one-more")).unwrap();
         assert_eq!(handles.open_count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_written_to_is_read_and_written_to_again_later() {
+        for (errno, kind) in [(13, io::ErrorKind::PermissionDenied), (30, io::ErrorKind::ReadOnlyFilesystem)] {
+            let disk = FaultDisk::new(1);
+            let handles = Handles::new(Arc::new(disk.clone()), 10);
+            let owner = Arc::new(Owner::default());
+            let get = || handles.get(&owner, 0, || PathBuf::from("/a")).unwrap();
+            handles.create(&owner, 0, Path::new("/a")).unwrap().write_at(&[IoSlice::new(b"x")], 0).unwrap();
+            owner.slot(0).close();
+            // Opening for writing fails, and then, for reading, does not.
+            disk.inject(Fault { op: Op::Open, path_contains: "a".into(), skip: 0, times: 1, errno });
+            let readable = get();
+            assert_eq!(readable.read_at(&mut [0; 4], 0).unwrap(), 1);
+            assert_eq!(readable.write_at(&[IoSlice::new(b"y")], 0).unwrap_err().kind(), kind);
+            assert_eq!(readable.set_len(0).unwrap_err().kind(), kind);
+            get().write_at(&[IoSlice::new(b"y")], 0).unwrap();
+        }
     }
 
     #[test]

@@ -43,6 +43,11 @@ impl OffsetFile {
         self.content.lock().offsets.get(partition).copied()
     }
 
+    /// All partitions that have an offset.
+    pub(crate) fn partitions(&self) -> Vec<TopicPartition> {
+        self.content.lock().offsets.keys().cloned().collect()
+    }
+
     /// Changes the content in memory; tells whether anything changed.
     pub(crate) fn change(&self, change: impl FnOnce(&mut BTreeMap<TopicPartition, Offset>) -> bool) -> bool {
         let mut content = self.content.lock();

@@ -314,6 +314,46 @@ impl Storage {
         Ok(())
     }
 
+    /// Forgets a partition of a deleted topic whose log could not be opened. Its folder is deleted as that of others if it
+    /// says that it is this topic's; otherwise it is kept under another name. Waits for the disk.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn delete_unopened(&self, partition: &TopicPartition, topic_id: TopicId) -> Result<(), StorageError> {
+        let dir = self.env.dir.join(partition.to_string());
+        let failed = || StorageError::io(format!("removing {}", dir.display()));
+        let _folders = self.folders.lock();
+        let disk = &*self.env.disk;
+        if disk.list(&dir).is_ok() {
+            let id = taffrail_runtime::random::uuid();
+            let is_own = identity::read_topic_id(disk, &dir).is_ok_and(|found| found == Some(topic_id));
+            let name = if is_own { deleted_folder(partition, id) } else { stray_folder(partition, id) };
+            let target = self.env.dir.join(name);
+            disk.rename(&dir, &target).and_then(|()| disk.sync_dir(&self.env.dir)).map_err(failed())?;
+            if is_own {
+                self.remove_later(target, 0);
+            }
+        }
+        self.logs.write().remove(partition);
+        self.forget(partition).map_err(failed())
+    }
+
+    /// Forgets what the checkpoints say about partitions that are not here and not `wanted`: their topics were deleted while
+    /// this broker was away. Waits for the disk.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn forget_gone(&self, wanted: impl Fn(&TopicPartition) -> bool) -> Result<(), StorageError> {
+        let _folders = self.folders.lock();
+        for partition in self.env.recovery_points.partitions() {
+            let is_here = || self.env.disk.list(&self.env.dir.join(partition.to_string())).is_ok();
+            if self.log(&partition).is_none() && !wanted(&partition) && !is_here() {
+                self.forget(&partition).map_err(StorageError::io("forgetting what is gone"))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes a partition out of service that belongs to no known topic, and keeps its folder under another name. Waits for
     /// the disk. Gives the new name.
     ///

@@ -25,7 +25,8 @@ pub(crate) enum Vacancy {
 /// attempt to make this folder has left.
 ///
 /// # Errors
-/// When the disk refuses, or the folder holds records of the partition but does not say so any more.
+/// When the disk refuses; when the partition had durable records, and its folder is gone or does not say any more whose it
+/// is. Served as empty, what is only away would look lost.
 pub(crate) fn make_room(
     env: &Env,
     partition: &TopicPartition,
@@ -34,13 +35,23 @@ pub(crate) fn make_room(
 ) -> Result<Vacancy, StorageError> {
     let disk = &*env.disk;
     let failed = || StorageError::io(format!("clearing {}", dir.display()));
-    let entries = match disk.list(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vacancy::Free),
-        other => other.map_err(failed())?,
+    // The folder becomes durable, with the file that says whose it is, before the recovery point first moves. What an older
+    // life of the name had is forgotten with it.
+    let durable_to = env.recovery_points.get(partition).filter(|&offset| offset > 0);
+    let entries = match (disk.list(dir), durable_to) {
+        (Err(error), None) if error.kind() == io::ErrorKind::NotFound => return Ok(Vacancy::Free),
+        (Err(error), Some(end_offset)) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(StorageError::Gone { partition: partition.clone(), dir: dir.to_owned(), end_offset });
+        }
+        (entries, _) => entries.map_err(failed())?,
     };
+    let mut is_foreign = false;
     let cause = match identity::read_topic_id(disk, dir) {
         Ok(Some(found)) if found == topic_id => return Ok(Vacancy::Own),
-        Ok(Some(found)) => format!("it belongs to topic id {found}"),
+        Ok(Some(found)) => {
+            is_foreign = true;
+            format!("it belongs to topic id {found}")
+        }
         // What cannot be read now is not judged.
         Err(IdentityError::Io { file, source }) => return Err(StorageError::io(format!("reading {file}"))(source)),
         Err(error) => error.to_string(),
@@ -50,8 +61,7 @@ pub(crate) fn make_room(
         disk.remove_dir_all(dir).map_err(failed())?;
         return Ok(Vacancy::Free);
     }
-    // The file that says whose the folder is becomes durable before the recovery point first moves.
-    if !cause.starts_with("it belongs") && env.recovery_points.get(partition).is_some_and(|point| point > 0) {
+    if !is_foreign && durable_to.is_some() {
         return Err(StorageError::Unidentified { partition: partition.clone(), dir: dir.to_owned(), cause });
     }
     let target = env.dir.join(stray_folder(partition, taffrail_runtime::random::uuid()));
@@ -143,6 +153,46 @@ mod tests {
         assert!(refused.contains("/data/t-0") && refused.contains(PARTITION_METADATA), "{refused}");
         crate::disk::replace_file(&disk, &path, &text).unwrap();
         assert_eq!(storage.create(&partition(), TOPIC_ID, LogOptions::default()).unwrap().end_offset(), 3);
+    }
+
+    #[test]
+    fn a_partition_whose_folder_is_gone_begins_anew_only_after_it_was_deleted_or_forgotten() {
+        for forgets in [false, true] {
+            let disk = FaultDisk::new(1);
+            let (storage, log) = open_log(&disk, LogOptions::default());
+            log.append(&[batch(3, 1, 1)], 0, 0).unwrap();
+            run(storage.close());
+            drop((storage, log));
+            disk.rename(&Path::new(DIR).join("t-0"), Path::new("/backup")).unwrap();
+            let storage = open(&disk);
+            let create = || storage.create(&partition(), TOPIC_ID, LogOptions::default());
+            let refused = create().unwrap_err().to_string();
+            assert!(refused.contains("/data/t-0 is gone") && refused.contains("offset 3"), "{refused}");
+            if forgets {
+                storage.forget_gone(|_| true).unwrap();
+                assert!(create().is_err(), "it is still wanted");
+                storage.forget_gone(|_| false).unwrap();
+                assert_eq!(create().unwrap().end_offset(), 0);
+                continue;
+            }
+            disk.rename(Path::new("/backup"), &Path::new(DIR).join("t-0")).unwrap();
+            assert_eq!(create().unwrap().end_offset(), 3, "it is restored");
+        }
+    }
+
+    #[test]
+    fn the_folder_of_a_deleted_partition_goes_also_when_it_could_not_be_opened() {
+        let disk = FaultDisk::new(1);
+        let (storage, log) = open_log(&disk, LogOptions::default());
+        log.append(&[batch(3, 1, 1)], 0, 0).unwrap();
+        run(storage.close());
+        drop((storage, log));
+        disk.remove_file(&Path::new(DIR).join("t-0").join(PARTITION_METADATA)).unwrap();
+        let storage = open(&disk);
+        assert!(storage.create(&partition(), TOPIC_ID, LogOptions::default()).is_err());
+        storage.delete_unopened(&partition(), TOPIC_ID).unwrap();
+        assert_eq!(storage.create(&partition(), TOPIC_ID, LogOptions::default()).unwrap().end_offset(), 0);
+        assert!(dirs(&disk).iter().any(|name| name.ends_with("-stray")), "nothing said that it was this topic's");
     }
 
     #[test]

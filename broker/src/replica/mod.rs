@@ -211,6 +211,7 @@ impl ReplicaManager {
         // An image of no cluster says nothing about what should be here.
         if events.is_none() && image.cluster_id().is_some() {
             self.set_aside_unknown().await;
+            self.forget_gone().await;
         }
         self.count();
     }
@@ -243,17 +244,21 @@ impl ReplicaManager {
     async fn let_go(&self, gone: &HostedTopic) {
         self.topic_metrics.forget(&gone.topic.name);
         for (index, replica) in (0..).zip(&gone.partitions) {
-            match replica {
+            let is_open = match replica {
                 Replica::Elsewhere => continue,
-                Replica::Served(partition) => partition.end(),
-                Replica::Failed => {}
-            }
+                Replica::Served(partition) => {
+                    partition.end();
+                    true
+                }
+                Replica::Failed => false,
+            };
             let name = TopicPartition::new(Arc::clone(&gone.topic.name), index);
-            if self.storage.log(&name).is_none_or(|log| log.topic_id() != gone.topic.id) {
-                continue;
-            }
-            let (storage, deleted) = (Arc::clone(&self.storage), name.clone());
-            match self.storage.pool().run(move || storage.delete(&deleted)).await {
+            let (storage, deleted, topic_id) = (Arc::clone(&self.storage), name.clone(), gone.topic.id);
+            let delete = move || match is_open {
+                true => storage.delete(&deleted),
+                false => storage.delete_unopened(&deleted, topic_id),
+            };
+            match self.storage.pool().run(delete).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::warn!(partition = %name, %error, "a deleted partition's log remains"),
                 Err(error) => tracing::warn!(partition = %name, %error, "a deleted partition's log remains"),
@@ -363,6 +368,21 @@ impl ReplicaManager {
             if let Ok(Err(error)) = aside {
                 tracing::warn!(partition = %log.partition(), %error, "an unknown partition stays where it is");
             }
+        }
+    }
+
+    /// Forgets partitions whose topics were deleted, and their folders removed, while this broker was away.
+    async fn forget_gone(&self) {
+        let (storage, hosted) = (Arc::clone(&self.storage), self.hosted());
+        let forget = move || {
+            storage.forget_gone(|partition| {
+                let topic = hosted.by_name.get(&partition.topic);
+                let replica = usize::try_from(partition.partition).ok().and_then(|index| topic?.partitions.get(index));
+                replica.is_some_and(|replica| !matches!(replica, Replica::Elsewhere))
+            })
+        };
+        if let Ok(Err(error)) = self.storage.pool().run(forget).await {
+            tracing::warn!(%error, "what is gone cannot be forgotten");
         }
     }
 

@@ -15,7 +15,7 @@ use taffrail_core::record::{
 
 use super::{Log, Writer};
 use crate::disk::{self, DiskFile};
-use crate::error::{AppendError, is_full, is_out_of_files};
+use crate::error::{AppendError, is_full, is_out_of_files, is_unwritable};
 use crate::index::{OffsetEntry, TimeEntry, relative};
 use crate::names::FileKind;
 use crate::options::LogOptions;
@@ -275,6 +275,10 @@ impl Log {
             disk::write_all_at(file, &mut slices, u64::from(position))
         };
         let Err(error) = written else { return Ok(()) };
+        if error.kind() == std::io::ErrorKind::PermissionDenied {
+            // The file could be opened for reading only: nothing was taken.
+            return Err(AppendError::Io(error));
+        }
         // What was taken of a refused write goes, so that the file ends with a whole batch.
         let cut = file.set_len(u64::from(position));
         self.flush.note_failed_write(active_base);
@@ -285,7 +289,10 @@ impl Log {
             return Err(AppendError::Io(error));
         }
         let reason = self.env.fence(&format!("writing to the log of {}", self.partition), &error);
-        if let Err(error) = cut {
+        // On a volume that was made read-only nothing can be cut, and nothing be added; it is read as far as it was known.
+        if let Err(error) = cut
+            && !is_unwritable(&error)
+        {
             self.take_offline(format!("the log cannot be cut back to {position} after a failed write: {error}"));
         }
         Err(AppendError::Fenced(reason))

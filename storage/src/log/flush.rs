@@ -17,7 +17,7 @@ use super::Log;
 use crate::checkpoint;
 use crate::clean_stop::{Mark, MarkedSegment};
 use crate::disk::{self, OpenMode};
-use crate::error::{LogError, is_full, is_out_of_files};
+use crate::error::{LogError, is_full, is_refused_here};
 use crate::names::{FileKind, LEADER_EPOCHS, PARTITION_METADATA, segment_path};
 use crate::segment::Segment;
 use crate::snapshot::{self, ProducerEntry};
@@ -306,7 +306,7 @@ impl Log {
     fn flush_failed(&self, what: &str, error: io::Error) -> LogError {
         if is_full(&error) {
             LogError::DiskFull
-        } else if is_out_of_files(&error) || error.kind() == io::ErrorKind::NotFound {
+        } else if is_refused_here(&error) || error.kind() == io::ErrorKind::NotFound {
             LogError::Io(format!("writing {what} of {}: {error}", self.partition).into())
         } else {
             LogError::Fenced(self.env.fence(&format!("writing {what} of {}", self.partition), &error))

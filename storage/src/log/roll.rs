@@ -9,7 +9,7 @@ use taffrail_core::record::BatchHeader;
 use super::flush::Rolled;
 use super::{Log, Writer, producers};
 use crate::disk::OpenMode;
-use crate::error::{AppendError, is_full, is_out_of_files};
+use crate::error::{AppendError, is_full, is_refused_here};
 use crate::index::{self, Entry, Growing, OffsetEntry, TimeEntry};
 use crate::names::FileKind;
 use crate::options::LogOptions;
@@ -72,7 +72,7 @@ impl Log {
         let refused = |error: io::Error| {
             if is_full(&error) {
                 AppendError::DiskFull
-            } else if is_out_of_files(&error) {
+            } else if is_refused_here(&error) {
                 AppendError::Io(error)
             } else {
                 AppendError::Fenced(self.env.fence(&format!("closing a segment of {}", self.partition), &error))
