@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     };
     let exit = exit.unwrap_or_else(|error| {
         // The last words of a process that fails; nobody is left to tell if they cannot be written.
-        let _ = writeln!(std::io::stderr(), "taffrail: {error:#}");
+        let _ = writeln!(std::io::stderr(), "taffrail: {}", exit::told(&error));
         if error.is::<OptionsError>() { Exit::Usage } else { Exit::Failed }
     });
     exit.into()

@@ -6,11 +6,24 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, flock};
+use taffrail_storage::identity::META_PROPERTIES;
 
 use crate::options::Options;
 
 /// File whose lock says that the directory is taken; it names who took it.
 const LOCK: &str = "taffrail.lock";
+
+/// Folder of the partitions: one of Kafka's log directories.
+const LOGS: &str = "logs";
+
+/// Folder of the metadata.
+const METADATA: &str = "metadata";
+
+/// All that a controller has made in its folder before it says whose that is.
+const METADATA_LOCK: &str = "lock";
+
+/// Folder that some file systems have at the top of each volume.
+const NEW_VOLUME: &str = "lost+found";
 
 /// Longest text that is read from the lock file.
 const HOLDER_BYTES_MAX: u64 = 200;
@@ -38,11 +51,11 @@ impl DataDir {
 
     fn lock(path: PathBuf, ephemeral: bool) -> anyhow::Result<Self> {
         let shown = path.display();
+        if std::fs::metadata(&path).is_ok_and(|found| !found.is_dir()) {
+            bail!("{shown} is a file, where the data directory should be: choose another --data-dir");
+        }
         std::fs::create_dir_all(&path).with_context(|| format!("the data directory {shown} cannot be made"))?;
-        let fresh = std::fs::read_dir(&path)
-            .with_context(|| format!("the data directory {shown} cannot be read"))?
-            .filter_map(Result::ok)
-            .all(|entry| entry.file_name() == LOCK);
+        let fresh = is_unused(&path).with_context(|| format!("the data directory {shown} cannot be read"))?;
         let mut file = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -61,6 +74,21 @@ impl DataDir {
         Ok(Self { path, fresh, ephemeral, _lock: file })
     }
 
+    /// Refuses a directory that was in use and has lost its metadata. Nothing could found a cluster there, and what stands
+    /// in the partitions could not be told from what is new.
+    pub(crate) fn check_whole(&self) -> anyhow::Result<()> {
+        let (metadata, logs) = (self.metadata(), self.logs());
+        if self.fresh || metadata.exists() {
+            return Ok(());
+        }
+        bail!(
+            "{} is gone: restore it from a copy, or begin anew with another --data-dir and adopt the partitions there with \
+             `taffrail log import {}`",
+            metadata.display(),
+            logs.display()
+        )
+    }
+
     /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -68,13 +96,36 @@ impl DataDir {
 
     /// Where the controller keeps the metadata.
     pub(crate) fn metadata(&self) -> PathBuf {
-        self.path.join("metadata")
+        self.path.join(METADATA)
     }
 
     /// Where the broker keeps its partitions: one of Kafka's log directories.
     pub(crate) fn logs(&self) -> PathBuf {
-        self.path.join("logs")
+        self.path.join(LOGS)
     }
+}
+
+/// Whether nobody has kept anything in a data directory: there is nothing in it, or what a file system puts into a new
+/// volume, or what a first start has made that was ended before it founded a cluster.
+fn is_unused(path: &Path) -> std::io::Result<bool> {
+    let names = |path: &Path| -> std::io::Result<Vec<_>> {
+        std::fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect()
+    };
+    for name in names(path)? {
+        let inner = path.join(&name);
+        let is_unused = match name.to_str() {
+            Some(LOCK | NEW_VOLUME) => true,
+            Some(LOGS) => !names(&inner)?
+                .iter()
+                .any(|name| name == META_PROPERTIES || (name != NEW_VOLUME && inner.join(name).is_dir())),
+            Some(METADATA) => names(&inner)?.iter().all(|name| name == METADATA_LOCK),
+            _ => false,
+        };
+        if !is_unused {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 impl Drop for DataDir {
@@ -99,9 +150,56 @@ mod tests {
         assert!(first.fresh);
         let error = DataDir::lock(path.clone(), false).unwrap_err().to_string();
         assert!(error.contains(&format!("is in use by process {} (taffrail up)", std::process::id())), "{error}");
-        std::fs::create_dir(first.logs()).unwrap();
+        std::fs::create_dir_all(first.logs().join("t-0")).unwrap();
         drop(first);
         assert!(!DataDir::lock(path, false).unwrap().fresh);
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_the_directory_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        std::fs::write(&path, "x").unwrap();
+        for path in [path.clone(), path.join("deeper")] {
+            let error = crate::exit::told(&DataDir::lock(path.clone(), false).unwrap_err());
+            assert!(error.contains(&path.display().to_string()), "{error}");
+        }
+    }
+
+    #[test]
+    fn metadata_that_are_gone_beside_partitions_are_missed_before_anything_is_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        std::fs::create_dir_all(path.join("logs/t-0")).unwrap();
+        let taken = DataDir::lock(path, false).unwrap();
+        let error = taken.check_whole().unwrap_err().to_string();
+        assert!(error.contains("metadata is gone") && error.contains("taffrail log import"), "{error}");
+        std::fs::create_dir(taken.metadata()).unwrap();
+        taken.check_whole().unwrap();
+    }
+
+    #[test]
+    fn a_directory_is_new_until_something_was_kept_in_it() {
+        for (made, is_new) in [
+            ("", true),
+            ("lost+found", true),
+            ("logs/lost+found", true),
+            ("logs/t-0", false),
+            ("notes", false),
+            ("metadata/raft", false),
+            ("metadata", true),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::create_dir_all(dir.path().join(made)).unwrap();
+            assert_eq!(DataDir::lock(dir.path().to_owned(), false).unwrap().fresh, is_new, "{made}");
+        }
+        for (file, is_new) in [("logs/LOCK", true), ("logs/meta.properties", false), ("metadata/lock", true)] {
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, "").unwrap();
+            assert_eq!(DataDir::lock(dir.path().to_owned(), false).unwrap().fresh, is_new, "{}", file.display());
+        }
     }
 
     #[test]

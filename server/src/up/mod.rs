@@ -68,6 +68,7 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
     let loggers = crate::telemetry::start(&options)?;
     open_files::raise_limit();
     let dir = DataDir::take(&options)?;
+    dir.check_whole()?;
     task::block_on(CONTROL_THREADS, up(&options, &dir, &args.files, desired, loggers, started))?
 }
 
