@@ -14,6 +14,7 @@ from raw.batch import HEADER_BYTES, Batch, Record, now_ms, values_batch
 from raw.broker import is_kafka
 from raw.client import Client, unique
 from raw.damage import INDEX_DAMAGE, fetch_or_error, flip_byte, segments, spoil_tail
+from raw.disk import small_volume
 from raw.wait import eventually
 
 MIB = 1 << 20
@@ -97,19 +98,6 @@ def test_segments_roll_by_size_and_are_named_by_their_first_offset(broker, clien
 
 
 # S-03
-
-
-@contextlib.contextmanager
-def small_volume(folder, megabytes):
-    """A file system of that size at `folder`, and a way to grow it; the test is skipped where none can be mounted."""
-    folder.mkdir(parents=True)
-    how = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "taffrail-cases", str(folder)]
-    if subprocess.run(how, capture_output=True).returncode:
-        pytest.skip("a full disk needs the right to mount a small file system (root)")
-    try:
-        yield lambda size: subprocess.run(["mount", "-o", f"remount,size={size}m", str(folder)], check=True)
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def fill_until_refused(client, topic, limit=500):
