@@ -170,7 +170,7 @@ impl Partition {
     /// Replicas that acks=all needs; no more than there are.
     fn min_in_sync(&self, state: &PartitionState) -> usize {
         let min = self.topic.settings.load().config.min_insync_replicas;
-        usize::try_from(min).unwrap_or(1).min(state.replicas.len().max(1))
+        state.min_in_sync(usize::try_from(min).unwrap_or(1))
     }
 
     /// Whether its replicas in sync are fewer than (`Less`), just (`Equal`) or more than its minimum.

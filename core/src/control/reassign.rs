@@ -55,7 +55,8 @@ fn alter_one(
         None => cancel(image, topic, partition, state, rules)?,
         Some(target) => {
             topics::check_manual(image, target, None)?;
-            let before = state.replicas_before().len();
+            // What counts is the number that it is on its way to.
+            let before = state.replicas_after().len();
             if !may_change_factor && before != target.len() {
                 let text = format!("The replication factor is changed from {before} to {}", target.len());
                 return Err(ControlError::new(ErrorCode::InvalidReplicationFactor, text));

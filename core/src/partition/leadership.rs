@@ -4,76 +4,19 @@
 //! The ISR belongs to the controllers: a leader proposes changes (AlterPartition) and has one proposal under way at a time.
 //! Until the answer is known it goes by the largest ISR that may be true: a member that is proposed to join counts already,
 //! one that is proposed to leave counts still. So whatever the controllers decide, nothing was committed that a member of
-//! their ISR does not have. The rules are those of Kafka's `Partition` and `Replica`.
+//! their ISR does not have. The rules are those of Kafka's `Partition`.
 //!
 //! Times are milliseconds of one clock that never goes back, chosen by the caller.
 
 use std::sync::Arc;
 
+use super::follower::{Follower, FollowerFetch, UNKNOWN_OFFSET};
 use super::watermark::high_watermark;
 use crate::control::{BrokerIdentity, FollowerLag, IsrChange};
 use crate::errors::ErrorCode;
 use crate::event::PartitionState;
 use crate::ids::{BrokerId, LeaderEpoch, Offset};
 use crate::image::{MetadataImage, PartitionKey};
-
-/// End of a log that nobody has told.
-const UNKNOWN_OFFSET: Offset = -1;
-
-/// Time of something that has not happened in this leadership.
-const NEVER_MS: i64 = i64::MIN;
-
-/// One follower, as its fetches show it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Follower {
-    id: BrokerId,
-    /// Epoch of the broker process that fetched last; `None` = nobody has.
-    broker_epoch: Option<i64>,
-    log_start: Offset,
-    log_end: Offset,
-    /// The leader's end at the time of the last fetch: a follower that reaches it had caught up by then.
-    leader_end_at_fetch: Offset,
-    fetched_ms: i64,
-    caught_up_ms: i64,
-}
-
-impl Follower {
-    fn new(id: BrokerId) -> Self {
-        Self {
-            id,
-            broker_epoch: None,
-            log_start: UNKNOWN_OFFSET,
-            log_end: UNKNOWN_OFFSET,
-            leader_end_at_fetch: UNKNOWN_OFFSET,
-            fetched_ms: NEVER_MS,
-            caught_up_ms: NEVER_MS,
-        }
-    }
-
-    /// A new leadership begins: members of the ISR have a whole lag time from now, others must show anew that they keep up.
-    fn begin(&mut self, leader_end: Offset, is_in_sync: bool, now_ms: i64) {
-        self.leader_end_at_fetch = leader_end;
-        let time_ms = if is_in_sync { now_ms } else { NEVER_MS };
-        (self.fetched_ms, self.caught_up_ms) = (time_ms, time_ms);
-    }
-
-    fn keeps_up(&self, leader_end: Offset, lag_max_ms: i64, now_ms: i64) -> bool {
-        self.log_end == leader_end || now_ms.saturating_sub(self.caught_up_ms) <= lag_max_ms
-    }
-}
-
-/// A follower asks for records from `offset` on: it has everything before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FollowerFetch {
-    /// Which broker.
-    pub broker: BrokerId,
-    /// Epoch of its registration; -1 = it does not say.
-    pub broker_epoch: i64,
-    /// Where its log begins.
-    pub log_start: Offset,
-    /// Where its log ends.
-    pub offset: Offset,
-}
 
 /// What the leader does after the answer to a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,17 +111,7 @@ impl Leadership {
         let is_stale = fetch.broker_epoch != -1 && registered_epoch.is_some_and(|newest| newest > fetch.broker_epoch);
         let follower = self.followers.iter_mut().find(|it| it.id == fetch.broker && !is_stale);
         let follower = follower.ok_or(ErrorCode::NotLeaderOrFollower)?;
-        if fetch.offset >= leader_end {
-            follower.caught_up_ms = follower.caught_up_ms.max(now_ms);
-        } else if fetch.offset >= follower.leader_end_at_fetch {
-            // It has by now what was there at its last fetch. A leader that grows all the time would never see it level.
-            follower.caught_up_ms = follower.caught_up_ms.max(follower.fetched_ms);
-        }
-        follower.broker_epoch = Some(fetch.broker_epoch);
-        follower.log_start = fetch.log_start;
-        follower.log_end = fetch.offset;
-        follower.leader_end_at_fetch = follower.leader_end_at_fetch.max(leader_end);
-        follower.fetched_ms = now_ms;
+        follower.fetched(fetch, leader_end, now_ms);
         Ok(())
     }
 
@@ -270,7 +203,8 @@ impl Leadership {
         Some(self.propose(isr, None))
     }
 
-    /// The controllers answer the proposal `change`.
+    /// The controllers answer the proposal `change`. To be told only when this broker has applied the metadata that the
+    /// answer was decided from: an ISR counts with the topic's minimum of the same moment, never of an earlier one.
     pub fn answered(&mut self, change: &IsrChange, answer: Result<&Arc<PartitionState>, ErrorCode>) -> AfterProposal {
         if self.pending.as_ref().is_none_or(|pending| pending.change != *change) {
             // Overtaken by the metadata, which tell more than the answer.
@@ -316,6 +250,19 @@ impl Leadership {
         let live = self.followers.iter().filter(|it| image.is_active(it.id));
         let starts = live.map(|it| Some(it.log_start).filter(|start| *start != UNKNOWN_OFFSET));
         starts.chain([Some(own)]).try_fold(own, |low, start| start.map(|start| low.min(start)))
+    }
+
+    /// The follower from which a consumer in `rack` should read from `fetch_offset` on (KIP-392), if the leader is not in its
+    /// rack itself: one that serves and has the offset, of several the one that is furthest.
+    pub fn read_replica(&self, rack: &str, fetch_offset: Offset, image: &MetadataImage) -> Option<BrokerId> {
+        let is_near = |id: BrokerId| image.broker(id).is_some_and(|broker| broker.rack.as_deref() == Some(rack));
+        if is_near(self.own.id) {
+            return None;
+        }
+        let has_offset = |it: &&Follower| it.log_start != UNKNOWN_OFFSET && it.log_start <= fetch_offset;
+        let reaches_it = |it: &&Follower| it.log_end >= fetch_offset;
+        let near = self.followers.iter().filter(|it| image.is_active(it.id) && is_near(it.id));
+        near.filter(has_offset).filter(reaches_it).max_by_key(|it| (it.log_end, it.id)).map(|it| it.id)
     }
 
     fn joining(&self) -> Option<BrokerId> {

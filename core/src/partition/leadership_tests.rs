@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::leadership::*;
+use super::{AfterProposal, FollowerFetch, Leadership};
 use crate::control::{BrokerIdentity, FollowerLag, IsrChange};
 use crate::errors::ErrorCode;
 use crate::event::{BrokerRegistration, Listener, MetadataEvent, PartitionState, SecurityProtocol};
@@ -24,7 +24,7 @@ fn epoch_of(id: BrokerId) -> i64 {
     i64::from(id.0) * 10
 }
 
-/// A cluster whose brokers 1 to 4 serve, except those `away`.
+/// A cluster whose brokers 1 to 4 serve, except those `away`. Those with even numbers are in one rack.
 fn image(away: &[i32]) -> MetadataImage {
     let mut image = MetadataImage::default();
     image.apply(&MetadataEvent::ClusterCreated { cluster_id: Uuid([9; 16]) }).unwrap();
@@ -34,7 +34,7 @@ fn image(away: &[i32]) -> MetadataImage {
             id,
             epoch: epoch_of(id),
             incarnation: Uuid([id.0 as u8; 16]),
-            rack: None,
+            rack: Some(if id.0 % 2 == 0 { "even" } else { "odd" }.into()),
             listeners: vec![listener],
             log_dirs: vec![Uuid([id.0 as u8; 16])],
             features: BTreeMap::new(),
@@ -265,6 +265,31 @@ fn records_are_gone_for_all_when_every_live_replica_has_dropped_them() {
     }
     for (own, away, expected) in [(6, &[][..], 4), (3, &[], 3), (6, &[2], 6)] {
         assert_eq!(leadership.low_watermark(own, &image(away)), Some(expected), "{own} {away:?}");
+    }
+}
+
+#[test]
+fn consumers_read_from_a_follower_in_their_rack_that_has_what_they_ask_for() {
+    let mut leadership = leading(&[1, 2, 3, 4], &[1, 2, 3, 4]);
+    assert_eq!(leadership.read_replica("even", 5, &image(&[])), None, "nobody has fetched yet");
+    for (id, log_start, offset) in [(2, 4, 8), (4, 0, 10)] {
+        let broker = BrokerId(id);
+        let fetch = FollowerFetch { broker, broker_epoch: epoch_of(broker), log_start, offset };
+        leadership.fetched(fetch, Some(epoch_of(broker)), 10, 0).unwrap();
+    }
+    let cases = [
+        ("odd", 5, &[][..], None),
+        ("elsewhere", 5, &[], None),
+        ("even", 5, &[], Some(4)),
+        ("even", 10, &[], Some(4)),
+        ("even", 11, &[], None),
+        ("even", 5, &[4], Some(2)),
+        ("even", 3, &[4], None),
+        ("even", 9, &[4], None),
+    ];
+    for (rack, offset, away, expected) in cases {
+        let found = leadership.read_replica(rack, offset, &image(away));
+        assert_eq!(found, expected.map(BrokerId), "{rack} {offset} {away:?}");
     }
 }
 

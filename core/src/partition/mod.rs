@@ -2,6 +2,7 @@
 
 pub mod divergence;
 pub mod epochs;
+mod follower;
 pub mod following;
 pub mod leadership;
 pub mod producers;
@@ -12,6 +13,7 @@ mod leadership_tests;
 
 pub use divergence::{EpochEnd, Truncation, check_leader_epoch};
 pub use epochs::{EpochEntry, EpochHistory};
-pub use leadership::{AfterProposal, FollowerFetch, Leadership};
+pub use follower::FollowerFetch;
+pub use leadership::{AfterProposal, Leadership};
 pub use producers::{BatchMetadata, CompletedTransaction, ProducerError, ProducerState, ProducerStates, Verdict};
 pub use watermark::{follower_high_watermark, high_watermark};

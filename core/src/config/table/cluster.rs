@@ -83,7 +83,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::int("replication.quota.window.num", "11").at_least(1).inert(LATER),
     Setting::int("replication.quota.window.size.seconds", "1").at_least(1).inert(LATER),
     Setting::long("server.max.startup.time.ms", "9223372036854775807").at_least(0).unlisted().inert(LATER),
-    Setting::boolean("unclean.leader.election.enable", "false").cluster_wide().inert(LATER),
+    Setting::boolean("unclean.leader.election.enable", "false")
+        .cluster_wide()
+        .doc("Default of the topic setting of this name."),
     Setting::long("unclean.leader.election.interval.ms", "300000").at_least(1).unlisted().inert(LATER),
     Setting::boolean("unstable.api.versions.enable", "false").unlisted().inert(LATER),
     Setting::boolean("unstable.feature.versions.enable", "false").unlisted().inert(LATER),

@@ -118,5 +118,5 @@ pub(super) const SETTINGS: &[Setting] = &[
         .doc("Age at which a new segment file is started even if it is not full."),
     Setting::boolean("unclean.leader.election.enable", "false")
         .topic()
-        .inert("Known to Kafka; no effect with one replica."),
+        .doc("Whether a replica that may lack committed records leads a partition rather than none."),
 ];
