@@ -28,7 +28,7 @@ use sides::{Broker, Ports, prepare};
 use tool::Tool;
 
 /// Load before the first cell of a pair, so that the JVM has compiled its code. The other side needs none.
-const PRIME_KAFKA: Duration = Duration::from_secs(40);
+const PRIME_KAFKA: Duration = Duration::from_secs(30);
 const PRIME_TAFFRAIL: Duration = Duration::from_secs(4);
 
 /// What to run.

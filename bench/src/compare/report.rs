@@ -12,7 +12,7 @@ const SETTINGS: &str = "\
 Both sides keep their defaults: one node, replication factor 1, topics without settings of their own but
 `file.delete.delay.ms=1000`, so that the files of a finished cell go. Acknowledged means the same on both sides in every
 cell: `acks=all`, in the page cache; in the cell of fsyncs `flush.messages=1` on both. Data lies in one folder of one
-file system. Kafka runs with the heap and the collector of its own scripts (`-Xmx1G -Xms1G`, G1) and gets 40 seconds of
+file system. Kafka runs with the heap and the collector of its own scripts (`-Xmx1G -Xms1G`, G1) and gets 30 seconds of
 mixed load before its first cell, so that its code is compiled. Both log to files as they are shipped; both connections are
 plaintext on loopback.
 ";
