@@ -133,7 +133,7 @@ pub(crate) const ROWS: &[Row] = &[
     low("start", "first_ack_ms", "exec to first acknowledgement, empty directory", "ms", 0, Goal::Absolute(60.0)),
     low("restart", "ready_s", "restart after SIGKILL, little data", "s", 3, Goal::Absolute(0.1)),
     low("restart-2000", "ready_s", "restart after SIGKILL, 2,000 partitions", "s", 3, Goal::Absolute(0.3)),
-    low("restart-segments", "ready_s", "restart after SIGKILL, 40,000 segments", "s", 3, Goal::Absolute(0.5)),
+    low("restart-segments", "ready_s", "restart after SIGKILL, 40,000 checkpointed segments", "s", 3, Goal::Absolute(0.5)),
     low("partitions", "create_1000_s", "topic of 1,000 partitions until all serve", "s", 3, Goal::Ratio(0.1)),
     low("partitions", "create_5000_s", "topic of 5,000 partitions until all serve", "s", 3, Goal::Ratio(0.1)),
     low("cold", "p99_ratio", "produce p99 beside a reader of a cold backlog, to quiet", "x quiet", 2, Goal::Absolute(1.5)),
