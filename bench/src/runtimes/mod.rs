@@ -8,7 +8,7 @@ mod load;
 mod logs;
 mod owners;
 mod server;
-mod usage;
+pub(crate) mod usage;
 mod variant;
 mod wire;
 

@@ -10,7 +10,7 @@ pub(crate) struct Usage {
     /// Time on a processor, in user and kernel mode.
     pub(crate) cpu_ns: u64,
     /// How often a thread was put on a processor.
-    pub(super) switches: u64,
+    pub(crate) switches: u64,
 }
 
 impl Usage {
@@ -33,7 +33,7 @@ impl Usage {
     }
 
     /// What was added since `before`.
-    pub(super) fn since(&self, before: &Self) -> Self {
+    pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
             cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
             switches: self.switches.saturating_sub(before.switches),
