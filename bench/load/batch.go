@@ -108,21 +108,23 @@ func value(size int) []byte {
 	return b[:size]
 }
 
-// walkBatches counts the records of fetched bytes by their batch headers and says where to go on.
-func walkBatches(b []byte) (records int64, next int64, err error) {
+// walkBatches counts the records of fetched bytes by their batch headers, and the bytes of these batches, and says where
+// to go on. The last batch of an answer may be cut: it does not count, as a client has to fetch it again.
+func walkBatches(b []byte) (records, whole, next int64, err error) {
 	next = -1
 	for len(b) >= batchHeaderBytes {
 		size := int(binary.BigEndian.Uint32(b[batchLengthAt:])) + batchLengthBias
 		if size < batchHeaderBytes || b[16] != 2 {
-			return records, next, fmt.Errorf("not a record batch of version 2 in an answer to Fetch")
+			return records, whole, next, fmt.Errorf("not a record batch of version 2 in an answer to Fetch")
 		}
-		if size > len(b) { // the answer's last batch may be cut
+		if size > len(b) {
 			break
 		}
 		delta := int64(binary.BigEndian.Uint32(b[batchLastDelta:]))
 		next = int64(binary.BigEndian.Uint64(b)) + delta + 1
 		records += delta + 1
+		whole += int64(size)
 		b = b[size:]
 	}
-	return records, next, nil
+	return records, whole, next, nil
 }

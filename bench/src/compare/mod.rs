@@ -34,9 +34,12 @@ const PRIME_TAFFRAIL: Duration = Duration::from_secs(4);
 /// What to run.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Form {
-    /// Cells to run, separated by commas; the report is then printed and kept nowhere
+    /// Cells to run, separated by commas; what came of them is then printed and kept nowhere
     #[arg(long, value_delimiter = ',', value_name = "CELL")]
     only: Vec<String>,
+    /// Puts these cells into the committed report, in place of what it has of them
+    #[arg(long, requires = "only")]
+    keep: bool,
     /// More and longer runs, and the cells that take minutes
     #[arg(long)]
     full: bool,
@@ -143,7 +146,8 @@ impl Bench {
     }
 }
 
-/// Runs the cells that `form` asks for. A whole run renews the committed report; a part is printed.
+/// Runs the cells that `form` asks for. A whole run renews the committed report; a part is printed,
+/// and put into the report if it shall be kept.
 ///
 /// # Errors
 /// If a side cannot be had, or a name is not that of a cell. A cell that fails is a remark in the report.
@@ -161,9 +165,11 @@ pub(crate) fn run(form: &Form) -> Result<()> {
         ..Report::default()
     };
     bench.floors(&mut report)?;
+    let taken = format!("{}, {}", report.date, report.versions.get("Taffrail").map_or("", String::as_str));
     for cell in CELLS.iter().filter(|cell| form.runs(cell)) {
         bench.say(&format!("cell {}", cell.name));
-        let runs = cell.measure(&mut bench);
+        let mut runs = cell.measure(&mut bench);
+        runs.taken.clone_from(&taken);
         report.cells.insert(cell.name.to_owned(), runs);
     }
     bench.pair = None;
@@ -173,6 +179,12 @@ pub(crate) fn run(form: &Form) -> Result<()> {
         return render();
     }
     io::stdout().write_all(report::table(&report).as_bytes())?;
+    if form.keep {
+        let mut kept = Report::load(&committed())?;
+        kept.cells.append(&mut report.cells);
+        kept.save(&committed())?;
+        return render();
+    }
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! The report in Markdown: a pure function of the figures and the notes.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::results::{Report, Side};
@@ -22,7 +23,8 @@ const METHOD: &str = "\
   sockets, five on the way on each connection, as an idempotent producer. End-to-end latency is measured with franz-go on
   both ends, from the time when a record was due. It shares the processors with the broker, so rates flat out are those of
   broker and client together; CPU is the broker's alone, from `/proc/PID/stat`.
-- GB and MB are decimal and count record values before compression; for reading, the bytes of the answers.
+- GB and MB are decimal and count record values before compression; for reading, the bytes of
+  whole batches: Kafka cuts the last batch of an answer, which a client has to fetch again.
 - Sides take turns, Taffrail, Kafka, Kafka, Taffrail. A figure is the median of its runs, with the least and the most in
   brackets. While one broker of a pair is loaded the other one is idle.
 - The ratio is Taffrail's median to Kafka's. *Times the floor* is CPU to what the machine itself takes for the same bytes:
@@ -141,9 +143,27 @@ fn write_head(out: &mut String, report: &Report) {
         machine.file_system
     );
     let _ = writeln!(out, "| load average | {load} at the start of the cells |");
-    for (program, version) in &report.versions {
+    for (program, version) in report.versions.iter().filter(|(program, _)| *program != "Taffrail") {
         let _ = writeln!(out, "| {program} | {version} |");
     }
+    for (taken, cells) in by_time(report) {
+        let _ = writeln!(out, "| Taffrail, {} | {taken} |", cells.join(", "));
+    }
+}
+
+/// The cells of each time and version; those of the most cells are just `all others`.
+fn by_time(report: &Report) -> Vec<(&str, Vec<&str>)> {
+    let mut times: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, cell) in &report.cells {
+        times.entry(&cell.taken).or_default().push(name);
+    }
+    let mut times: Vec<(&str, Vec<&str>)> = times.into_iter().collect();
+    times.sort_by_key(|(_, cells)| cells.len());
+    let alone = times.len() == 1;
+    if let Some((_, most)) = times.last_mut() {
+        *most = vec![if alone { "all cells" } else { "all other cells" }];
+    }
+    times
 }
 
 fn write_table<'a>(out: &mut String, report: &Report, lines: impl Iterator<Item = &'a Line<'static>>) {
@@ -287,6 +307,20 @@ mod tests {
         let table = table(&report);
         assert!(table.contains("| 0.400 | - | - | at most 0.5 s | met |"), "{table}");
         assert!(table.contains("Not measured: `cold`: Kafka: no cgroup"), "{table}");
+    }
+
+    #[test]
+    fn cells_that_were_measured_anew_are_told_with_their_time() {
+        let mut report = report(&[
+            ("produce", "cpu_s_per_gb", 1.0, 2.0),
+            ("e2e", "p50_ms", 1.0, 2.0),
+            ("idle", "core_percent", 1.0, 2.0),
+        ]);
+        for (name, cell) in &mut report.cells {
+            cell.taken = if name == "e2e" { "later".to_owned() } else { "first".to_owned() };
+        }
+        let page = page(&report, "");
+        assert!(page.contains("| Taffrail, e2e | later |\n| Taffrail, all other cells | first |"), "{page}");
     }
 
     #[test]

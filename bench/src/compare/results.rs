@@ -44,6 +44,9 @@ pub(crate) struct CellRuns {
     pub(crate) remarks: Vec<String>,
     /// The system's load average when the cell began.
     pub(crate) load_average: f64,
+    /// When, and with which Taffrail: cells can be measured anew one at a time.
+    #[serde(default)]
+    pub(crate) taken: String,
 }
 
 /// A whole report.

@@ -9,7 +9,7 @@ use crate::compare::Bench;
 use crate::compare::results::{Figures, Run, Side};
 
 /// Until what loads and new topics have set off is over.
-const SETTLE: Duration = Duration::from_secs(6);
+const SETTLE: Duration = Duration::from_secs(10);
 /// How long one look takes, and how many there are.
 const LOOK: Duration = Duration::from_secs(6);
 const LOOKS: usize = 2;

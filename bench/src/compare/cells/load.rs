@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::compare::Bench;
+use crate::compare::machine::drop_page_cache;
 use crate::compare::results::{Figures, Side};
 use crate::compare::tool::Span;
 
@@ -19,6 +20,7 @@ const FULL_FACTOR: u32 = 2;
 pub(super) fn measure(bench: &mut Bench, side: Side, workload: &str, measured: Duration) -> Result<Figures> {
     bench.start_pair()?;
     let span = span(bench, measured);
+    drop_page_cache();
     bench.tool.measure(bench.broker(side)?, workload, &span, &[])
 }
 

@@ -14,7 +14,7 @@ use super::results::Side;
 use kafka::Kafka;
 pub(crate) use proc::Process;
 use taffrail::Taffrail;
-pub(crate) use taffrail::{Metrics, binary};
+pub(crate) use taffrail::binary;
 
 /// A broker on a data folder of its own. It ends, and its data goes, when it is dropped.
 pub(crate) trait Broker {
@@ -67,17 +67,17 @@ impl Ports {
 /// If its folder cannot be made or formatted.
 pub(crate) fn prepare(side: Side, folder: &Path, ports: Ports) -> Result<Box<dyn Broker>> {
     Ok(match side {
-        Side::Taffrail => Box::new(taffrail(folder, ports, Metrics::On)?),
+        Side::Taffrail => Box::new(taffrail(folder, ports)?),
         Side::Kafka => Box::new(Kafka::format(folder, ports)?),
     })
 }
 
-/// As [`prepare`], with metrics or without.
+/// As [`prepare`], of what only Taffrail has.
 ///
 /// # Errors
 /// As [`prepare`].
-pub(crate) fn taffrail(folder: &Path, ports: Ports, metrics: Metrics) -> Result<Taffrail> {
-    Taffrail::prepare(folder, ports, metrics)
+pub(crate) fn taffrail(folder: &Path, ports: Ports) -> Result<Taffrail> {
+    Taffrail::prepare(folder, ports)
 }
 
 /// Now, in nanoseconds of Unix time.

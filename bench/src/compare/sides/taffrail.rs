@@ -10,31 +10,23 @@ use tempfile::TempDir;
 
 use super::{Broker, Ports, Process, unix_ns};
 
-/// Whether metrics are served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Metrics {
-    On,
-    Off,
-}
-
 /// A `taffrail up` on a folder of its own.
 #[derive(Debug)]
 pub(crate) struct Taffrail {
     child: Option<Child>,
     folder: TempDir,
     kafka: SocketAddr,
-    metrics: Option<SocketAddr>,
+    metrics: SocketAddr,
 }
 
 impl Taffrail {
-    pub(super) fn prepare(folder: &Path, ports: Ports, metrics: Metrics) -> Result<Self> {
+    pub(super) fn prepare(folder: &Path, ports: Ports) -> Result<Self> {
         let folder = TempDir::with_prefix_in("taffrail-", folder).context("make a data folder")?;
-        let metrics = (metrics == Metrics::On).then(|| ports.metrics());
-        Ok(Self { child: None, folder, kafka: ports.taffrail(), metrics })
+        Ok(Self { child: None, folder, kafka: ports.taffrail(), metrics: ports.metrics() })
     }
 
     /// Where `/metrics` is served.
-    pub(crate) fn metrics(&self) -> Option<SocketAddr> {
+    pub(crate) fn metrics(&self) -> SocketAddr {
         self.metrics
     }
 }
@@ -49,12 +41,11 @@ impl Broker for Taffrail {
         let log = File::options().create(true).append(true).open(self.folder.path().join("taffrail.log"))?;
         // What this process was told (TAFFRAIL_BIN, for one) is not for the one it starts, which refuses unknown settings.
         let ours = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("TAFFRAIL_"));
-        let metrics = self.metrics.map_or_else(|| "off".to_owned(), |address| address.to_string());
         let mut command = Command::new(binary());
         command
             .env_clear()
             .envs(ours)
-            .args(["up", "--listen", &self.kafka.to_string(), "--metrics", &metrics, "--data-dir"])
+            .args(["up", "--listen", &self.kafka.to_string(), "--metrics", &self.metrics.to_string(), "--data-dir"])
             .arg(self.folder.path().join("data"))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
