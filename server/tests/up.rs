@@ -98,7 +98,7 @@ fn get(address: &str, path: &str) -> std::io::Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     task::block_on_current_thread(async {
         let mut stream = net::connect(address).await?;
-        stream.split().1.write_vectored(&[std::io::IoSlice::new(request.as_bytes())]).await?;
+        stream.split().1.write_vectored(&[std::io::IoSlice::new(request.as_bytes())], false).await?;
         let mut answer = bytes::BytesMut::new();
         loop {
             stream.readable().await?;

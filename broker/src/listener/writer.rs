@@ -62,7 +62,7 @@ async fn send(stream: &WriteHalf<'_>, frames: &[Frame], stall_max: Duration) -> 
                     match chunk {
                         Chunk::Bytes(bytes) => batch.add(stream, bytes, stall_max).await?,
                         Chunk::File(range) => {
-                            batch.flush(stream, stall_max).await?;
+                            batch.flush(stream, true, stall_max).await?;
                             send_file(stream, range, stall_max).await?;
                         }
                     }
@@ -70,7 +70,7 @@ async fn send(stream: &WriteHalf<'_>, frames: &[Frame], stall_max: Duration) -> 
             }
         }
     }
-    batch.flush(stream, stall_max).await
+    batch.flush(stream, false, stall_max).await
 }
 
 async fn send_file(stream: &WriteHalf<'_>, range: &FileRange, stall_max: Duration) -> Result<(), CloseReason> {
@@ -99,18 +99,19 @@ impl<'a> Batch<'a> {
             return Ok(());
         }
         if self.count == SLICES_MAX {
-            self.flush(stream, stall_max).await?;
+            self.flush(stream, true, stall_max).await?;
         }
         self.pieces[self.count] = bytes;
         self.count += 1;
         Ok(())
     }
 
-    async fn flush(&mut self, stream: &WriteHalf<'_>, stall_max: Duration) -> Result<(), CloseReason> {
+    /// `more`: other bytes follow at once.
+    async fn flush(&mut self, stream: &WriteHalf<'_>, more: bool, stall_max: Duration) -> Result<(), CloseReason> {
         let mut slices = self.pieces.map(IoSlice::new);
         let mut rest = &mut slices[..std::mem::take(&mut self.count)];
         while !rest.is_empty() {
-            let written = within(stall_max, stream.write_vectored(rest)).await;
+            let written = within(stall_max, stream.write_vectored(rest, more)).await;
             let written = written.map_err(|_| CloseReason::StalledReader)?.map_err(|error| broken(&error))?;
             IoSlice::advance_slices(&mut rest, written);
         }

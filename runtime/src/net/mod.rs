@@ -1,6 +1,7 @@
 //! Streams of bytes between processes.
 
 mod send_file;
+mod send_more;
 mod tcp;
 
 pub use tcp::{DetachedStream, ReadHalf, TcpListener, TcpStream, WriteHalf, connect, lookup};

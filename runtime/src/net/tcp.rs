@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, ReadBuf};
 
-use super::send_file;
+use super::{send_file, send_more};
 
 /// Connections that the kernel holds for us before we take them.
 const BACKLOG: u32 = 4096;
@@ -169,13 +169,20 @@ pub struct WriteHalf<'a> {
 }
 
 impl WriteHalf<'_> {
-    /// Writes as much of `slices` as the socket takes, waiting until it takes something.
+    /// Writes as much of `slices` as the socket takes, waiting until it takes something. `more`: other bytes follow at once,
+    /// so the system may wait for them before it sends.
     ///
     /// # Errors
     /// When the connection is broken.
-    pub async fn write_vectored(&self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
+    pub async fn write_vectored(&self, slices: &[io::IoSlice<'_>], more: bool) -> io::Result<usize> {
+        let socket = self.inner.as_ref();
         loop {
-            match self.inner.try_write_vectored(slices) {
+            let written = if more {
+                socket.try_io(Interest::WRITABLE, || send_more::send(socket, slices))
+            } else {
+                socket.try_write_vectored(slices)
+            };
+            match written {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.inner.writable().await?,
                 result => return result,
             }

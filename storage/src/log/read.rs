@@ -13,7 +13,7 @@ use super::tail::Mark;
 use crate::disk::DiskFile;
 use crate::error::ReadError;
 use crate::names::FileKind;
-use crate::scan::{Located, Scan, ScanError, WINDOW_LARGE_BYTES, WINDOW_SMALL_BYTES};
+use crate::scan::{Scan, ScanError, WINDOW_LARGE_BYTES, WINDOW_SMALL_BYTES};
 use crate::segment::Segment;
 
 /// How often a read looks again when retention took a segment away under it.
@@ -182,18 +182,11 @@ impl Log {
         let (length, next_offset) = if everything <= max_bytes {
             (everything, offset_at_limit)
         } else {
-            let last = self.last_whole_batch(&start, &*file, limit, max_bytes, min_one_batch);
-            let Some((length, last)) = last.map_err(Met::in_segment(&start.segment))? else {
-                return Ok(None);
-            };
-            let next = last.header.last_offset() + 1;
-            let mark = Mark { offset: next, position: last.end() as u32 };
-            self.tail.lock().push_stop(start.segment.base_offset, mark);
-            (length, next)
+            let end = self.cut(&start, &*file, limit, max_bytes, min_one_batch);
+            let Some(end) = end.map_err(Met::in_segment(&start.segment))? else { return Ok(None) };
+            self.tail.lock().push_stop(start.segment.base_offset, end);
+            (u64::from(end.position) - position, end.offset)
         };
-        if let Some(next) = start.next.as_ref().filter(|next| next.base_offset == next_offset) {
-            self.check_joined(&start.segment, next).map_err(Met::in_segment(&start.segment))?;
-        }
         let range = FileRange { file, position, length };
         let is_warm = self.is_warm(&start, &range);
         Ok(Some(FoundRange { range, next_offset, is_warm, segment: start.segment }))
@@ -255,44 +248,54 @@ impl Log {
         }
     }
 
-    /// The last batch that ends within `max_bytes` of the start, with the bytes up to its end.
-    fn last_whole_batch(
+    /// Where whole batches end, at most `max_bytes` after the start, with the offset to go on with there.
+    fn cut(
         &self,
         start: &Start,
         file: &dyn DiskFile,
         limit: u32,
         max_bytes: u64,
         min_one_batch: bool,
-    ) -> Result<Option<(u64, Located)>, ScanError> {
+    ) -> Result<Option<Mark>, ScanError> {
         let position = u64::from(start.position);
         let end_max = position + max_bytes;
-        // The index knows a batch that begins shortly before the limit; the walk to the last whole one is short then.
+        // A batch that the index knows to begin before the limit ends all those before it.
         let entry = start.segment.index_floor_position(&self.env, end_max)?;
-        let from = entry.map_or(0, |entry| u64::from(entry.position)).max(position);
-        let mut last = self.walk_while(file, from, limit, end_max)?;
-        if last.is_none() && from > position {
-            last = self.walk_while(file, position, limit, end_max)?;
+        let mut cut = None;
+        if let Some(from) = entry.map(|entry| u64::from(entry.position)).filter(|from| *from > position) {
+            cut = self.last_boundary(file, from, limit, end_max)?;
         }
-        if last.is_none() && min_one_batch {
-            last = Scan::new(file, position, u64::from(limit), WINDOW_SMALL_BYTES).next()?;
+        if cut.is_none() {
+            cut = self.last_boundary(file, position, limit, end_max)?.filter(|end| end.position > start.position);
         }
-        Ok(last.map(|batch| (batch.end() - position, batch)))
+        if cut.is_none() && min_one_batch {
+            let first = Scan::new(file, position, u64::from(limit), WINDOW_SMALL_BYTES).next()?;
+            cut = first.map(|batch| Mark { offset: batch.header.last_offset() + 1, position: batch.end() as u32 });
+        }
+        Ok(cut)
     }
 
-    /// The last batch from `from` on that ends at or before `end_max`. A start that is no batch gives none.
-    fn walk_while(
+    /// The last place at or before `end_max` where a batch begins or the readable part ends, found by walking from `from` on.
+    /// A start that is no batch gives none.
+    fn last_boundary(
         &self,
         file: &dyn DiskFile,
         from: u64,
         limit: u32,
         end_max: u64,
-    ) -> Result<Option<Located>, ScanError> {
+    ) -> Result<Option<Mark>, ScanError> {
         let mut scan = Scan::new(file, from, u64::from(limit), WINDOW_SMALL_BYTES);
-        let mut last = None;
+        let mut boundary = None;
         loop {
             match scan.next() {
-                Ok(Some(batch)) if batch.end() <= end_max => last = Some(batch),
-                Ok(_) | Err(ScanError::Invalid { .. }) => return Ok(last),
+                Ok(Some(batch)) => {
+                    let begin = Mark { offset: batch.header.base_offset, position: batch.position as u32 };
+                    if batch.end() > end_max {
+                        return Ok(Some(begin));
+                    }
+                    boundary = Some(Mark { offset: batch.header.last_offset() + 1, position: batch.end() as u32 });
+                }
+                Ok(None) | Err(ScanError::Invalid { .. }) => return Ok(boundary),
                 Err(error) => return Err(error),
             }
         }
