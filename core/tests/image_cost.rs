@@ -1,5 +1,7 @@
 //! What a change of the metadata costs must follow from the change, not from the size of the cluster.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
+
 use std::alloc::System;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,6 +2,8 @@
 //! see the metadata late; a controller; messages that get lost. Whatever happens, as long as nobody asks for an unclean
 //! election no leader lacks a record that was committed, and the metadata keep their own promises.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -187,6 +187,9 @@ impl Log {
             self.tail.lock().push_stop(start.segment.base_offset, end);
             (u64::from(end.position) - position, end.offset)
         };
+        if let Some(next) = start.next.as_ref().filter(|next| next.base_offset == next_offset) {
+            self.check_joined(&start.segment, next).map_err(Met::in_segment(&start.segment))?;
+        }
         let range = FileRange { file, position, length };
         let is_warm = self.is_warm(&start, &range);
         Ok(Some(FoundRange { range, next_offset, is_warm, segment: start.segment }))
