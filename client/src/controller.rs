@@ -6,7 +6,9 @@ use std::time::Duration;
 use taffrail_core::control::{Command, ControlError};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::ids::Uuid;
-use taffrail_protocol::rpc::{CallError, Committed, ControllerCalls, ControllerStatus, Controllers, MetadataStream};
+use taffrail_protocol::rpc::{
+    CallError, Committed, ControllerCalls, ControllerStatus, Controllers, MetadataStream, Quorum, VoterChange,
+};
 use taffrail_runtime::grpc::{self, Target};
 use taffrail_runtime::time;
 use tonic::transport::Channel;
@@ -38,6 +40,22 @@ impl ControllerClient {
     /// The refusal of the command as a whole; REQUEST_TIMED_OUT if no controller answered in time.
     pub async fn propose(&self, command: &Command, timeout: Duration) -> Result<Committed, ControlError> {
         self.call(timeout, |controller| async move { controller.propose(command).await }).await
+    }
+
+    /// Who votes and how far each controller is, as the active one sees it.
+    ///
+    /// # Errors
+    /// REQUEST_TIMED_OUT if none answered in time.
+    pub async fn describe_quorum(&self, timeout: Duration) -> Result<Quorum, ControlError> {
+        self.call(timeout, |controller| async move { controller.describe_quorum().await }).await
+    }
+
+    /// Has the active controller change who votes, and waits for the commit at most for `timeout`.
+    ///
+    /// # Errors
+    /// The refusal, as [`ControllerCalls::change_voters`] lists them; REQUEST_TIMED_OUT if no controller answered in time.
+    pub async fn change_voters(&self, change: &VoterChange, timeout: Duration) -> Result<(), ControlError> {
+        self.call(timeout, |controller| async move { controller.change_voters(change).await }).await
     }
 
     /// How the controllers are, as the first that answers within `timeout` sees it.

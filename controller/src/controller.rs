@@ -1,40 +1,45 @@
 //! One controller: its parts, from start to stop.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use openraft::{Config, SnapshotPolicy};
 use parking_lot::Mutex;
-use taffrail_core::config::Overrides;
 use taffrail_core::control::Command;
 use taffrail_core::ids::Uuid;
 use taffrail_core::image::MetadataImage;
 use taffrail_protocol::rpc::MESSAGE_BYTES_MAX;
 use taffrail_protocol::rpc::v1::controller_server::ControllerServer;
 use taffrail_protocol::rpc::v1::raft_server::RaftServer;
-use taffrail_runtime::blocking::{Pool, PoolError};
-use taffrail_runtime::grpc::{self, Listener};
+use taffrail_runtime::blocking::Pool;
+use taffrail_runtime::grpc;
 use taffrail_runtime::shutdown::Shutdown;
-use taffrail_runtime::{random, task};
+use taffrail_runtime::{random, task, time};
+use tokio::sync::{oneshot, watch};
 use tonic::service::Routes;
 
 use crate::decider::{Decider, Proposer};
-use crate::directory::{Directory, DirectoryError};
-use crate::machine::Machine;
+use crate::directory::{Directory, Opening};
 use crate::machine::feed::Feed;
+use crate::opening::{self, Opened};
+use crate::options::{ControllerError, ControllerOptions};
+use crate::quorum::elector::Elector;
+use crate::quorum::formation::{Former, Seat};
+use crate::quorum::liveness::Liveness;
+use crate::quorum::members::Members;
+use crate::quorum::view::leads;
+use crate::quorum::watcher::Watcher;
+use crate::raft::links::Links;
 use crate::raft::network::Network;
+use crate::raft::route::Route;
 use crate::raft::service::RaftService;
-use crate::raft::{self, Fatal, Member, NodeId, Raft};
+use crate::raft::{self, Member, NodeId, Raft};
 use crate::service::ControllerService;
 use crate::sessions::Sessions;
-use crate::store::log::RaftLog;
-use crate::store::memory::MemoryStore;
 use crate::store::reserve::Reserve;
-use crate::store::sled::SledStore;
-use crate::store::snapshots::Snapshots;
-use crate::store::{MetaStore, StoreError};
 
 /// Threads for the store: one writes, one reads.
 const STORE_THREADS: usize = 2;
@@ -42,173 +47,218 @@ const STORE_THREADS: usize = 2;
 /// Jobs that may wait for the store's threads.
 const STORE_JOBS_MAX: usize = 256;
 
-/// Time between messages of an idle leader.
-const HEARTBEAT_INTERVAL_MS: u64 = 100;
-
-/// Silence after which a follower stands for election: at least, and at most.
-const ELECTION_TIMEOUT_MS: (u64, u64) = (500, 1_000);
-
-/// Entries after which a snapshot is taken.
-const SNAPSHOT_ENTRIES: u64 = 5_000;
-
-/// Entries kept before a snapshot, for followers that are a little behind.
-const KEPT_ENTRIES: u64 = 1_000;
-
 /// How long a controller that is alone waits until it leads.
 const ELECTED_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where a controller keeps the metadata.
-#[derive(Debug, Clone)]
-pub enum MetadataDir {
-    /// In this folder.
-    Folder(PathBuf),
-    /// Nowhere: they are gone when it stops.
-    Memory,
-}
+/// How long a stop waits for what still uses the database.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a controller is started with.
-#[derive(Debug)]
-pub struct ControllerOptions {
-    /// Its number.
-    pub id: i32,
-    /// Where it keeps the metadata.
-    pub metadata_dir: MetadataDir,
-    /// The one-time grant to found this cluster; needed when the folder is empty, harmless later.
-    pub bootstrap: Option<Uuid>,
-    /// Where it takes connections.
-    pub listener: Listener,
-    /// Host and port at which others reach it.
-    pub advertised: String,
-    /// Broker settings under Kafka's names that all brokers are started with: defaults of topics are taken from here.
-    pub static_config: Overrides,
-    /// Silence after which a broker is fenced (`broker.session.timeout.ms`).
-    pub session_timeout: Duration,
-}
-
-/// Why a controller cannot start, or has failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ControllerError {
-    /// Its folder cannot be used.
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-    /// Its store cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Raft refuses.
-    #[error("the controllers' consensus failed: {0}")]
-    Raft(String),
-    /// The cluster was founded here once, but the database has lost its beginnings.
-    #[error("the metadata database does not tell of the cluster's founding any more: it is damaged, restore it")]
-    FoundingLost,
-    /// The founding was refused.
-    #[error("the cluster could not be founded: {0}")]
-    Founding(String),
-    /// The service could not be run.
-    #[error("the controller's gRPC service failed: {0}")]
-    Service(#[from] std::io::Error),
-    /// The threads of the store are gone.
-    #[error("the store's threads failed: {0}")]
-    Threads(#[from] PoolError),
-}
-
-impl From<Fatal> for ControllerError {
-    fn from(error: Fatal) -> Self {
-        Self::raft(error)
-    }
-}
-
-impl ControllerError {
-    fn raft(error: impl std::fmt::Display) -> Self {
-        Self::Raft(error.to_string())
-    }
-}
+/// Pause before the founding is tried again.
+const FOUNDING_PAUSE: Duration = Duration::from_millis(20);
 
 /// A running controller.
 pub struct Controller {
-    raft: Raft,
-    feed: Arc<Feed>,
-    cluster_id: Uuid,
-    proposer: Proposer,
+    parts: Parts,
+    members: Arc<Members>,
     shutdown: Shutdown,
     serving: task::JoinHandle<std::io::Result<()>>,
     others: Vec<task::JoinHandle<()>>,
+    /// What has gone wrong beside Raft, if anything has.
+    trouble: watch::Sender<Option<String>>,
+    /// Ends when the database is closed.
+    closed: Option<oneshot::Receiver<()>>,
     reserve: Option<Arc<Reserve>>,
-    /// Locked as long as the controller runs.
-    _directory: Option<Arc<Mutex<Directory>>>,
 }
 
-/// What is opened before Raft runs.
-struct Opened {
-    node: NodeId,
-    cluster_id: Uuid,
-    founded: bool,
-    directory: Option<Directory>,
-    reserve: Option<Arc<Reserve>>,
-    log: RaftLog,
-    machine: Machine,
+/// What its tasks share.
+#[derive(Clone)]
+struct Parts {
+    raft: Raft,
+    feed: Arc<Feed>,
+    route: Arc<Route>,
+    links: Arc<Links>,
+    liveness: Arc<Liveness>,
+    seat: Arc<Seat>,
+    proposer: Proposer,
+    pool: Pool,
+    /// Locked as long as the controller runs.
+    directory: Option<Arc<Mutex<Directory>>>,
 }
 
 impl Controller {
     /// Starts a controller. When it returns, the controller serves; a controller that is alone also leads, and has
-    /// applied all that it had committed.
+    /// applied all that it had committed. One among others finds its place in the background.
     ///
     /// # Errors
     /// When its folder or store cannot be used, or the cluster cannot be founded.
     pub async fn start(options: ControllerOptions) -> Result<Self, ControllerError> {
+        Self::start_with(options, opening::open).await
+    }
+
+    async fn start_with(
+        options: ControllerOptions,
+        open: impl FnOnce(&opening::Request) -> Result<Opened, ControllerError> + Send + 'static,
+    ) -> Result<Self, ControllerError> {
         let pool = Pool::new("metadata", STORE_THREADS, STORE_JOBS_MAX);
         let feed = Arc::new(Feed::default());
+        let is_alone = options.servers.iter().all(|server| *server == options.advertised);
         let opened = {
-            let (pool, feed) = (pool.clone(), Arc::clone(&feed));
-            let (dir, id, bootstrap) = (options.metadata_dir, options.id, options.bootstrap);
-            pool.clone().run(move || open(dir, id, bootstrap, pool, feed)).await??
+            let opening = Opening {
+                controller: options.id,
+                grant: options.bootstrap,
+                expected: options.cluster,
+                may_join: !is_alone,
+                fresh: random::uuid(),
+            };
+            let (dir, pool, feed) = (options.metadata_dir, pool.clone(), Arc::clone(&feed));
+            let request = opening::Request { dir, opening, pool: pool.clone(), feed };
+            pool.run(move || open(&request)).await??
         };
-        let Opened { node, cluster_id, founded, directory, reserve, log, machine } = opened;
-        let raft = Raft::new(node, Arc::new(raft_config()?), Network, log, machine).await;
+        let Opened { node, cluster, expected, granted, founded, directory, reserve, log, machine, closed } = opened;
+        let route = Arc::new(Route::new(node, cluster));
+        let links = Arc::new(Links::new(options.dialer));
+        let liveness = Arc::new(Liveness::new());
+        let network = Network { route: Arc::clone(&route), links: Arc::clone(&links) };
+        let raft = Raft::new(node, Arc::new(raft::config()), network, log, machine).await;
         let raft = raft.map_err(ControllerError::raft)?;
         let sessions = Arc::new(Sessions::new(options.session_timeout));
-        let (proposer, deciding) = Decider::start(
-            raft.clone(),
-            Arc::clone(&feed),
-            Arc::clone(&sessions),
-            options.static_config,
-            reserve.clone(),
-        );
-        let shutdown = Shutdown::new();
-        let watching = {
-            let (sessions, raft, feed) = (Arc::clone(&sessions), raft.clone(), Arc::clone(&feed));
-            let (proposer, shutdown) = (proposer.clone(), shutdown.clone());
-            task::spawn(async move { sessions.watch(raft, &feed, proposer, shutdown).await })
-        };
-        let service = ControllerService {
-            node,
+        let (proposer, deciding) = Decider {
             raft: raft.clone(),
             feed: Arc::clone(&feed),
-            sessions,
-            proposer: proposer.clone(),
-            shutdown: shutdown.clone(),
-        };
-        let serving = task::spawn(grpc::serve(options.listener, routes(service, &raft), shutdown.clone()));
-        let directory = directory.map(|directory| Arc::new(Mutex::new(directory)));
-        let controller = Self {
-            raft,
-            feed,
-            cluster_id,
-            proposer,
-            shutdown,
-            serving,
-            others: vec![deciding, watching],
-            reserve,
-            _directory: directory.clone(),
-        };
-        controller.lead_if_alone(node, founded, Member { address: options.advertised }).await?;
-        if !founded {
-            controller.found(directory, &pool).await?;
+            sessions: Arc::clone(&sessions),
+            liveness: Arc::clone(&liveness),
+            static_config: options.static_config,
+            reserve: reserve.clone(),
         }
+        .start();
+        let seat = Arc::new(Seat::new(options.advertised.clone(), granted, options.servers, founded));
+        let directory = directory.map(|directory| Arc::new(Mutex::new(directory)));
+        let parts = Parts { raft, feed, route, links, liveness, seat, proposer, pool, directory };
+        let members = Arc::new(parts.members());
+        let shutdown = Shutdown::new();
+        let watching = {
+            let (parts, sessions, shutdown) = (parts.clone(), Arc::clone(&sessions), shutdown.clone());
+            task::spawn(async move { sessions.watch(parts.raft, &parts.feed, parts.proposer, shutdown).await })
+        };
+        let routes = parts.routes(sessions, &members, &shutdown);
+        let serving = task::spawn(grpc::serve(options.listener, routes, shutdown.clone()));
+        let (trouble, _) = watch::channel(None);
+        let mut controller =
+            Self { parts, members, shutdown, serving, others: vec![deciding, watching], trouble, closed, reserve };
+        if is_alone {
+            controller.parts.lead_alone(node, founded, Member { address: options.advertised }).await?;
+            if !founded {
+                controller.parts.clone().settle_in().await?;
+            }
+        } else {
+            controller.take_part(founded, expected);
+        }
+        controller.others.push(controller.parts.elector(&controller.shutdown).start());
+        controller.others.push(controller.parts.watcher(&controller.shutdown).start());
         Ok(controller)
     }
 
+    /// Finds a place among the others, in the background.
+    fn take_part(&mut self, founded: bool, expected: Option<Uuid>) {
+        let former = self.parts.former(expected, &self.shutdown);
+        self.spawn(former.run());
+        if !founded {
+            let (parts, shutdown) = (self.parts.clone(), self.shutdown.clone());
+            self.spawn(async move {
+                tokio::select! {
+                    outcome = parts.settle_in() => outcome,
+                    () = shutdown.triggered() => Ok(()),
+                }
+            });
+        }
+    }
+
+    /// Runs a task whose failure is the controller's.
+    fn spawn(&mut self, work: impl Future<Output = Result<(), ControllerError>> + Send + 'static) {
+        let trouble = self.trouble.clone();
+        self.others.push(task::spawn(async move {
+            if let Err(error) = work.await {
+                tracing::error!(%error, "the controller has no place in the cluster");
+                trouble.send_replace(Some(error.to_string()));
+            }
+        }));
+    }
+
+    /// Identity of the cluster, once it is known.
+    pub fn cluster_id(&self) -> Option<Uuid> {
+        self.parts.route.cluster()
+    }
+
+    /// Waits until this controller knows the cluster's founding; gives the cluster's identity.
+    pub async fn founded(&self) -> Uuid {
+        let mut applied = self.parts.feed.subscribe();
+        loop {
+            applied.borrow_and_update();
+            if let Some(cluster) = self.image().cluster_id() {
+                return cluster;
+            }
+            if applied.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Whether this controller is the active one.
+    pub fn is_active(&self) -> bool {
+        leads(&self.parts.raft.metrics().borrow())
+    }
+
+    /// Whether this controller is the active one and has applied everything that was committed before.
+    pub async fn is_current(&self) -> bool {
+        self.is_active() && self.parts.raft.ensure_linearizable().await.is_ok()
+    }
+
+    /// The metadata as this controller has applied them.
+    pub fn image(&self) -> Arc<MetadataImage> {
+        self.parts.feed.image()
+    }
+
+    /// Waits until the controller fails, for instance because its disk took no write. It answers nothing useful from then
+    /// on: stop the process, and start it again when the cause is gone.
+    pub async fn failed(&self) -> ControllerError {
+        let mut trouble = self.trouble.subscribe();
+        tokio::select! {
+            error = raft::failed(&self.parts.raft) => error.into(),
+            reason = trouble.wait_for(Option::is_some) => {
+                let reason = reason.ok().and_then(|reason| reason.clone());
+                ControllerError::Raft(reason.unwrap_or_default())
+            }
+        }
+    }
+
+    /// Hands leadership over, stops serving, then Raft; what is committed stays.
+    ///
+    /// # Errors
+    /// When a part had failed before.
+    pub async fn stop(self) -> Result<(), ControllerError> {
+        self.members.hand_over().await;
+        self.shutdown.trigger();
+        if let Some(reserve) = &self.reserve {
+            reserve.close();
+        }
+        let served = self.serving.await;
+        self.parts.raft.shutdown().await.map_err(ControllerError::raft)?;
+        drop(self.parts);
+        drop(self.members);
+        for other in self.others {
+            other.await.map_err(ControllerError::raft)?;
+        }
+        if let Some(closed) = self.closed {
+            // Messages to others may still be under way, which hold the log; whoever starts next needs it.
+            let _ = time::timeout(CLOSE_TIMEOUT, closed).await;
+        }
+        Ok(served.map_err(ControllerError::raft)??)
+    }
+}
+
+impl Parts {
     /// Makes a new node the only voter, or has a node that is alone elected without waiting for a timeout.
-    async fn lead_if_alone(&self, node: NodeId, founded: bool, member: Member) -> Result<(), ControllerError> {
+    async fn lead_alone(&self, node: NodeId, founded: bool, member: Member) -> Result<(), ControllerError> {
         let initialized = self.raft.is_initialized().await.map_err(ControllerError::raft)?;
         if !initialized && !founded {
             let initialize = self.raft.initialize(BTreeMap::from([(node, member)])).await;
@@ -218,8 +268,7 @@ impl Controller {
             state.membership_state.effective().membership().voter_ids().collect()
         });
         let voters = voters.await.map_err(ControllerError::raft)?;
-        // A database that lost its first entries passes for that of a node that waits to be added to a cluster: nobody
-        // would ever be elected, and everything that starts after it would wait for ever.
+        // Nobody would ever be elected, and everything that starts after it would wait for ever.
         if founded && voters.is_empty() {
             return Err(ControllerError::FoundingLost);
         }
@@ -230,127 +279,112 @@ impl Controller {
             let elected = self.raft.wait(Some(ELECTED_TIMEOUT)).current_leader(node, "alone").await;
             elected.map_err(ControllerError::raft)?;
             self.raft.ensure_linearizable().await.map_err(ControllerError::raft)?;
-            if founded && self.image().cluster_id().is_none() {
+            if founded && self.feed.image().cluster_id().is_none() {
                 return Err(ControllerError::FoundingLost);
             }
         }
         Ok(())
     }
 
-    /// Commits the founding of the cluster, and remembers it.
-    async fn found(&self, directory: Option<Arc<Mutex<Directory>>>, pool: &Pool) -> Result<(), ControllerError> {
-        let command = Command::CreateCluster { cluster_id: self.cluster_id };
-        let founded = self.proposer.propose(command).await;
-        founded.map_err(|refused| ControllerError::Founding(refused.error.to_string()))?;
-        if let Some(directory) = directory {
-            pool.run(move || directory.lock().mark_founded()).await??;
+    /// Commits the founding of the cluster when this controller leads, or waits until another one has; then remembers it.
+    async fn settle_in(self) -> Result<(), ControllerError> {
+        let mut applied = self.feed.subscribe();
+        let mut metrics = self.raft.metrics();
+        let cluster = loop {
+            applied.borrow_and_update();
+            let active = leads(&metrics.borrow_and_update());
+            if let Some(cluster) = self.feed.image().cluster_id() {
+                break cluster;
+            }
+            if let (true, Some(cluster_id)) = (active, self.route.cluster()) {
+                match self.proposer.propose(Command::CreateCluster { cluster_id }).await {
+                    Ok(_) => continue,
+                    Err(refused) if self.seat.is_alone() => {
+                        return Err(ControllerError::Founding(refused.error.to_string()));
+                    }
+                    Err(_) => time::sleep(FOUNDING_PAUSE).await,
+                }
+            }
+            let stopped = tokio::select! {
+                changed = applied.changed() => changed.is_err(),
+                changed = metrics.changed() => changed.is_err(),
+            };
+            if stopped {
+                return Ok(());
+            }
+        };
+        if self.route.settle(cluster) != cluster {
+            return Err(ControllerError::ForeignCluster { theirs: cluster });
+        }
+        if let Some(directory) = self.directory.clone() {
+            self.pool.run(move || directory.lock().mark_founded()).await??;
         }
         Ok(())
     }
 
-    /// Identity of the cluster.
-    pub fn cluster_id(&self) -> Uuid {
-        self.cluster_id
+    fn members(&self) -> Members {
+        let (route, links) = (Arc::clone(&self.route), Arc::clone(&self.links));
+        Members::new(self.raft.clone(), route, links, Arc::clone(&self.liveness))
     }
 
-    /// The metadata as this controller has applied them.
-    pub fn image(&self) -> Arc<MetadataImage> {
-        self.feed.image()
-    }
-
-    /// Waits until the controller fails, for instance because its disk took no write. It answers nothing useful from then
-    /// on: stop the process, and start it again when the cause is gone.
-    pub async fn failed(&self) -> ControllerError {
-        raft::failed(&self.raft).await.into()
-    }
-
-    /// Stops serving, then Raft; what is committed stays.
-    ///
-    /// # Errors
-    /// When a part had failed before.
-    pub async fn stop(self) -> Result<(), ControllerError> {
-        self.shutdown.trigger();
-        if let Some(reserve) = &self.reserve {
-            reserve.close();
+    fn elector(&self, shutdown: &Shutdown) -> Elector {
+        Elector {
+            raft: self.raft.clone(),
+            route: Arc::clone(&self.route),
+            links: Arc::clone(&self.links),
+            liveness: Arc::clone(&self.liveness),
+            shutdown: shutdown.clone(),
         }
-        let served = self.serving.await;
-        self.raft.shutdown().await.map_err(ControllerError::raft)?;
-        drop(self.proposer);
-        for other in self.others {
-            other.await.map_err(ControllerError::raft)?;
+    }
+
+    fn watcher(&self, shutdown: &Shutdown) -> Watcher {
+        Watcher {
+            raft: self.raft.clone(),
+            links: Arc::clone(&self.links),
+            liveness: Arc::clone(&self.liveness),
+            shutdown: shutdown.clone(),
         }
-        Ok(served.map_err(ControllerError::raft)??)
     }
-}
 
-/// Opens folder, log and machine. Blocks.
-fn open(
-    dir: MetadataDir,
-    id: i32,
-    bootstrap: Option<Uuid>,
-    pool: Pool,
-    feed: Arc<Feed>,
-) -> Result<Opened, ControllerError> {
-    let fresh = random::uuid();
-    let (directory, reserve, store, snapshots): (_, _, Arc<dyn MetaStore>, _) = match dir {
-        MetadataDir::Folder(path) => {
-            let directory = Directory::open(&path, id, bootstrap, fresh)?;
-            let reserve = Arc::new(Reserve::open(directory.path()));
-            // The database writes when it is opened, too.
-            reserve.make_room(0);
-            let store = SledStore::open(&directory.path().join("raft"))?.with_reserve(Arc::clone(&reserve));
-            let snapshots = Snapshots::open(directory.path().join("snapshots"), Some(Arc::clone(&reserve)))?;
-            (Some(directory), Some(reserve), Arc::new(store), snapshots)
+    fn former(&self, expected: Option<Uuid>, shutdown: &Shutdown) -> Former {
+        Former {
+            raft: self.raft.clone(),
+            route: Arc::clone(&self.route),
+            links: Arc::clone(&self.links),
+            seat: Arc::clone(&self.seat),
+            expected,
+            directory: self.directory.clone(),
+            pool: self.pool.clone(),
+            shutdown: shutdown.clone(),
         }
-        MetadataDir::Memory => (None, None, Arc::new(MemoryStore::default()), Snapshots::Memory(Mutex::default())),
-    };
-    let identity = directory.as_ref().map(Directory::identity);
-    let log = RaftLog::open(store, pool.clone())?;
-    let machine = Machine::open(Arc::new(snapshots), feed, pool)?;
-    if let Some(purged) = log.purged_index()
-        && machine.applied_index().is_none_or(|applied| applied < purged)
-    {
-        return Err(StoreError::SnapshotMissing { purged }.into());
     }
-    if let (Some(directory), Some(identity)) = (&directory, identity)
-        && identity.founded
-        && log.is_pristine()
-    {
-        let path = directory.path().to_owned();
-        return Err(DirectoryError::Wiped { path, cluster_id: identity.cluster }.into());
+
+    fn routes(&self, sessions: Arc<Sessions>, members: &Arc<Members>, shutdown: &Shutdown) -> Routes {
+        let controller = ControllerService {
+            node: self.route.node(),
+            raft: self.raft.clone(),
+            feed: Arc::clone(&self.feed),
+            sessions,
+            links: Arc::clone(&self.links),
+            members: Arc::clone(members),
+            liveness: Arc::clone(&self.liveness),
+            proposer: self.proposer.clone(),
+            shutdown: shutdown.clone(),
+        };
+        let raft = RaftService {
+            raft: self.raft.clone(),
+            route: Arc::clone(&self.route),
+            liveness: Arc::clone(&self.liveness),
+            seat: Arc::clone(&self.seat),
+            members: Arc::clone(members),
+            shutdown: shutdown.clone(),
+        };
+        let controller = ControllerServer::new(controller)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let raft = RaftServer::new(raft)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        Routes::new(controller).add_service(raft)
     }
-    let directory_id = identity.map_or(fresh, |identity| identity.directory);
-    let cluster_id = identity.map(|identity| identity.cluster).or(bootstrap).unwrap_or_else(random::uuid);
-    Ok(Opened {
-        node: NodeId::new(id, directory_id),
-        cluster_id,
-        founded: identity.is_some_and(|identity| identity.founded),
-        directory,
-        reserve,
-        log,
-        machine,
-    })
-}
-
-fn raft_config() -> Result<Config, ControllerError> {
-    let config = Config {
-        cluster_name: "taffrail".to_owned(),
-        heartbeat_interval: HEARTBEAT_INTERVAL_MS,
-        election_timeout_min: ELECTION_TIMEOUT_MS.0,
-        election_timeout_max: ELECTION_TIMEOUT_MS.1,
-        snapshot_policy: SnapshotPolicy::LogsSinceLast(SNAPSHOT_ENTRIES),
-        max_in_snapshot_log_to_keep: KEPT_ENTRIES,
-        ..Config::default()
-    };
-    config.validate().map_err(ControllerError::raft)
-}
-
-fn routes(service: ControllerService, raft: &Raft) -> Routes {
-    let controller = ControllerServer::new(service)
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX);
-    let raft = RaftServer::new(RaftService::new(raft.clone()))
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX);
-    Routes::new(controller).add_service(raft)
 }

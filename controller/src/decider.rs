@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use openraft::ServerState;
 use openraft::error::{ClientWriteError, ForwardToLeader};
 use taffrail_core::config::Overrides;
 use taffrail_core::control::{self, Command, ControlError, Inputs, Lags, Reply};
@@ -22,6 +21,8 @@ use taffrail_runtime::{random, task, time};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::machine::feed::Feed;
+use crate::quorum::liveness::Liveness;
+use crate::quorum::view::{active, leads};
 use crate::raft::{Applied, Events, Member, NodeId, Raft};
 use crate::sessions::Sessions;
 use crate::store::reserve::Reserve;
@@ -78,34 +79,33 @@ struct Pending {
     image: MetadataImage,
 }
 
-/// The loop's state.
+/// What the loop decides with.
 pub(crate) struct Decider {
-    raft: Raft,
-    feed: Arc<Feed>,
-    sessions: Arc<Sessions>,
-    static_config: Overrides,
+    pub(crate) raft: Raft,
+    pub(crate) feed: Arc<Feed>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) liveness: Arc<Liveness>,
+    pub(crate) static_config: Overrides,
+    /// Room for the metadata, unless they are in memory.
+    pub(crate) reserve: Option<Arc<Reserve>>,
+}
+
+/// The loop's state.
+struct Deciding {
+    parts: Decider,
     /// How far followers are behind, as far as leaders have reported.
     lags: Lags,
     pending: Option<Pending>,
     /// How many proposals have failed; what was decided before the last failure is void.
     failures: Arc<AtomicU64>,
-    /// Room for the metadata, unless they are in memory.
-    reserve: Option<Arc<Reserve>>,
 }
 
 impl Decider {
     /// Starts the loop; it ends when all clones of the returned handle are gone.
-    pub(crate) fn start(
-        raft: Raft,
-        feed: Arc<Feed>,
-        sessions: Arc<Sessions>,
-        static_config: Overrides,
-        reserve: Option<Arc<Reserve>>,
-    ) -> (Proposer, task::JoinHandle<()>) {
+    pub(crate) fn start(self) -> (Proposer, task::JoinHandle<()>) {
         let (sender, mut receiver) = mpsc::channel::<Proposal>(PROPOSALS_MAX);
-        let failures = Arc::new(AtomicU64::new(0));
         let mut decider =
-            Self { raft, feed, sessions, static_config, lags: Lags::default(), pending: None, failures, reserve };
+            Deciding { parts: self, lags: Lags::default(), pending: None, failures: Arc::new(AtomicU64::new(0)) };
         let running = task::spawn(async move {
             while let Some(proposal) = receiver.recv().await {
                 decider.carry_out(proposal).await;
@@ -113,10 +113,12 @@ impl Decider {
         });
         (Proposer { sender }, running)
     }
+}
 
+impl Deciding {
     async fn carry_out(&mut self, proposal: Proposal) {
         let Proposal { command, answer } = proposal;
-        if let Some(refusal) = refuse_while_full(&command, self.reserve.as_deref()) {
+        if let Some(refusal) = refuse_while_full(&command, self.parts.reserve.as_deref()) {
             return send(answer, Err(refusal.into()));
         }
         let image = match self.pending().await {
@@ -124,11 +126,11 @@ impl Decider {
             Err(refused) => return send(answer, Err(refused)),
         };
         let fresh_ids: Vec<Uuid> = (0..command.ids_needed()).map(|_| random::uuid()).collect();
-        let live_brokers: Vec<BrokerId> = self.sessions.live(&image);
+        let live_brokers: Vec<BrokerId> = self.parts.sessions.live(&image);
         let inputs = Inputs {
             fresh_ids: &fresh_ids,
             live_brokers: &live_brokers,
-            static_config: &self.static_config,
+            static_config: &self.parts.static_config,
             now_ms: time::unix_ms(),
             lags: &self.lags,
         };
@@ -144,12 +146,12 @@ impl Decider {
 
     /// The image to decide on. Fails if this controller is not the active one.
     async fn pending(&mut self) -> Result<MetadataImage, Refused> {
-        let (term, leads, leader) = {
-            let metrics = self.raft.metrics();
+        let (term, is_active, leader) = {
+            let metrics = self.parts.raft.metrics();
             let metrics = metrics.borrow();
-            (metrics.current_term, metrics.state == ServerState::Leader, active(&metrics))
+            (metrics.current_term, leads(&metrics), active(&metrics))
         };
-        if !leads {
+        if !is_active || self.parts.liveness.known().resigning {
             self.pending = None;
             return Err(not_active(leader));
         }
@@ -159,8 +161,8 @@ impl Decider {
             Some(pending) => pending,
             None => {
                 // What earlier leaders left in the log must be applied before anything is decided.
-                self.raft.ensure_linearizable().await.map_err(|_| not_active(leader))?;
-                Pending { term, failures, image: MetadataImage::clone(&self.feed.image()) }
+                self.parts.raft.ensure_linearizable().await.map_err(|_| not_active(leader))?;
+                Pending { term, failures, image: MetadataImage::clone(&self.parts.feed.image()) }
             }
         };
         Ok(self.pending.insert(pending).image.clone())
@@ -173,7 +175,7 @@ impl Decider {
             let text = format!("The command makes {} bytes of metadata; {BATCH_BYTES_MAX} are allowed.", bytes.len());
             return send(answer, Err(ControlError::new(ErrorCode::PolicyViolation, text).into()));
         }
-        let Ok(written) = self.raft.client_write_ff(Events(bytes)).await else {
+        let Ok(written) = self.parts.raft.client_write_ff(Events(bytes)).await else {
             return send(answer, Err(not_active(None)));
         };
         if let Some(pending) = &mut self.pending {
@@ -207,7 +209,7 @@ impl Decider {
             Ok(reply) => Ok(Committed { reply, offset }),
             Err(error) => Err(Refused::from(error)),
         };
-        let mut applied = self.feed.subscribe();
+        let mut applied = self.parts.feed.subscribe();
         if *applied.borrow() >= offset {
             return send(answer, outcome);
         }
@@ -231,13 +233,6 @@ fn refuse_while_full(command: &Command, reserve: Option<&Reserve>) -> Option<Con
 fn send(answer: oneshot::Sender<Outcome>, outcome: Outcome) {
     // The caller may have gone; the command stands all the same.
     let _ = answer.send(outcome);
-}
-
-/// The active controller, as Raft's metrics know it.
-pub(crate) fn active(metrics: &openraft::RaftMetrics<NodeId, Member>) -> Option<(NodeId, Member)> {
-    let leader = metrics.current_leader?;
-    let member = metrics.membership_config.membership().get_node(&leader)?;
-    Some((leader, member.clone()))
 }
 
 pub(crate) fn not_active(active: Option<(NodeId, Member)>) -> Refused {

@@ -1,7 +1,8 @@
 //! The folder of one controller: who it is, and whether it may found a cluster.
 //!
-//! An empty disk never founds anything. The first start needs a one-time grant, which names the cluster; the folder then
-//! remembers that it was founded, so that a lost database is noticed and not taken for a new beginning.
+//! An empty disk never founds anything. The first start needs a one-time grant, which names the cluster, or others that take
+//! this controller in; the folder then remembers that it has a part, so that a lost database is noticed and not taken for a
+//! new beginning. What is damaged is set aside, never deleted.
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
@@ -16,6 +17,9 @@ use crate::store::sled::sync_folder;
 const FILE_VERSION: &str = "1";
 
 const IDENTITY: &str = "identity";
+const DATABASE: &str = "raft";
+const SNAPSHOTS: &str = "snapshots";
+const QUARANTINE: &str = "quarantine";
 const LOCK: &str = "lock";
 
 /// Why a controller's folder cannot be used.
@@ -38,7 +42,7 @@ pub enum DirectoryError {
         path: PathBuf,
     },
     /// Metadata were here once, and are gone.
-    #[error("'{}' belonged to cluster {cluster_id}, but its metadata are gone: restore them", .path.display())]
+    #[error("'{}' belonged to cluster {cluster_id}, but its metadata are gone: restore them from a copy", .path.display())]
     Wiped {
         /// The folder.
         path: PathBuf,
@@ -70,10 +74,39 @@ pub enum DirectoryError {
         path: PathBuf,
         /// What is wrong.
         reason: String,
+        /// Whether a newer release has written it, which is no damage.
+        newer: bool,
     },
     /// A file operation failed.
     #[error(transparent)]
     File(#[from] StoreError),
+}
+
+impl DirectoryError {
+    /// Whether the folder is damaged, so that nothing but a new beginning among others helps.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Wiped { .. } | Self::IdentityGone { .. } => true,
+            Self::Malformed { newer, .. } => !newer,
+            Self::File(error) => error.is_damage(),
+            Self::InUse { .. } | Self::NotGranted { .. } | Self::Foreign { .. } => false,
+        }
+    }
+}
+
+/// How a folder is opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Opening {
+    /// Number of the controller.
+    pub(crate) controller: i32,
+    /// The cluster that it may found.
+    pub(crate) grant: Option<Uuid>,
+    /// The cluster that it has to belong to, if it was told.
+    pub(crate) expected: Option<Uuid>,
+    /// Whether there are others that could take it in if the folder is empty.
+    pub(crate) may_join: bool,
+    /// Identity of this life of the disk, if it has none.
+    pub(crate) fresh: Uuid,
 }
 
 /// Who a controller is.
@@ -85,7 +118,9 @@ pub(crate) struct Identity {
     pub(crate) directory: Uuid,
     /// The cluster that it belongs to.
     pub(crate) cluster: Uuid,
-    /// Whether the founding has been committed.
+    /// Whether it may found that cluster: the grant is remembered until then, so that a founding that was interrupted goes on.
+    pub(crate) granted: bool,
+    /// Whether it has a part in that cluster: the database has known of it.
     pub(crate) founded: bool,
 }
 
@@ -93,46 +128,103 @@ pub(crate) struct Identity {
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
-    identity: Identity,
+    opening: Opening,
+    /// Absent while the folder is empty and its cluster not known.
+    identity: Option<Identity>,
     /// Holds the lock.
     _lock: File,
 }
 
 impl Directory {
-    /// Opens the folder of `controller`; a folder without metadata needs a `grant` to found that cluster.
-    pub(crate) fn open(path: &Path, controller: i32, grant: Option<Uuid>, fresh: Uuid) -> Result<Self, DirectoryError> {
+    /// Opens the folder; one without metadata needs a grant to found a cluster, or others who take it in.
+    pub(crate) fn open(path: &Path, opening: Opening) -> Result<Self, DirectoryError> {
         fs::create_dir_all(path).map_err(|source| StoreError::file(path, "made", source))?;
         let lock = lock(path)?;
         let identity = match read(path)? {
-            Some(identity) => checked(path, identity, controller, grant)?,
-            None if path.join("raft").exists() => {
+            Some(identity) => Some(checked(path, identity, &opening)?),
+            None if path.join(DATABASE).exists() => {
                 return Err(DirectoryError::IdentityGone { path: path.to_owned() });
             }
-            None => {
-                let cluster = grant.ok_or_else(|| DirectoryError::NotGranted { path: path.to_owned() })?;
-                let identity = Identity { controller, directory: fresh, cluster, founded: false };
-                write(path, &identity)?;
-                identity
-            }
+            None => match opening.grant {
+                Some(cluster) => {
+                    let identity = Identity { granted: true, ..opening.identity(cluster) };
+                    write(path, &identity)?;
+                    Some(identity)
+                }
+                None if opening.may_join => None,
+                None => return Err(DirectoryError::NotGranted { path: path.to_owned() }),
+            },
         };
-        Ok(Self { path: path.to_owned(), identity, _lock: lock })
+        Ok(Self { path: path.to_owned(), opening, identity, _lock: lock })
     }
 
-    pub(crate) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> Option<Identity> {
         self.identity
+    }
+
+    /// Identity of this life of the disk.
+    pub(crate) fn directory_id(&self) -> Uuid {
+        self.identity.map_or(self.opening.fresh, |identity| identity.directory)
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Remembers that the founding has been committed.
-    pub(crate) fn mark_founded(&mut self) -> Result<(), DirectoryError> {
-        if !self.identity.founded {
-            self.identity.founded = true;
-            write(&self.path, &self.identity)?;
+    /// Where the Raft log is.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path.join(DATABASE)
+    }
+
+    /// Where the snapshots are.
+    pub(crate) fn snapshots(&self) -> PathBuf {
+        self.path.join(SNAPSHOTS)
+    }
+
+    /// Remembers which cluster the folder belongs to.
+    pub(crate) fn belongs_to(&mut self, cluster: Uuid) -> Result<(), DirectoryError> {
+        if self.identity.is_none() {
+            let identity = self.opening.identity(cluster);
+            write(&self.path, &identity)?;
+            self.identity = Some(identity);
         }
         Ok(())
+    }
+
+    /// Remembers that the controller has a part in the cluster.
+    pub(crate) fn mark_founded(&mut self) -> Result<(), DirectoryError> {
+        if let Some(identity) = self.identity.as_mut().filter(|identity| !identity.founded) {
+            (identity.founded, identity.granted) = (true, false);
+            write(&self.path, identity)?;
+        }
+        Ok(())
+    }
+
+    /// Sets everything in `path` aside, so that the controller can begin as a new one; gives the cluster that it belonged
+    /// to, if that can still be read, and where things are now.
+    pub(crate) fn quarantine(path: &Path, now_ms: i64) -> Result<(Option<Uuid>, PathBuf), DirectoryError> {
+        let _lock = lock(path)?;
+        let cluster = read(path).ok().flatten().map(|identity| identity.cluster);
+        let aside = path.join(format!("{QUARANTINE}-{now_ms}"));
+        fs::create_dir_all(&aside).map_err(|source| StoreError::file(&aside, "made", source))?;
+        // The identity goes last: until then the next start finds the same damage.
+        for name in [DATABASE, SNAPSHOTS, IDENTITY] {
+            match fs::rename(path.join(name), aside.join(name)) {
+                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(StoreError::file(path.join(name), "set aside", source).into());
+                }
+                _ => {}
+            }
+        }
+        sync_folder(&aside)?;
+        sync_folder(path)?;
+        Ok((cluster, aside))
+    }
+}
+
+impl Opening {
+    fn identity(&self, cluster: Uuid) -> Identity {
+        Identity { controller: self.controller, directory: self.fresh, cluster, granted: false, founded: false }
     }
 }
 
@@ -147,13 +239,13 @@ fn lock(path: &Path) -> Result<File, DirectoryError> {
     }
 }
 
-fn checked(path: &Path, identity: Identity, controller: i32, grant: Option<Uuid>) -> Result<Identity, DirectoryError> {
+fn checked(path: &Path, identity: Identity, opening: &Opening) -> Result<Identity, DirectoryError> {
     let foreign =
         |what, theirs: String, ours: String| Err(DirectoryError::Foreign { path: path.to_owned(), what, theirs, ours });
-    if identity.controller != controller {
-        return foreign("controller", identity.controller.to_string(), controller.to_string());
+    if identity.controller != opening.controller {
+        return foreign("controller", identity.controller.to_string(), opening.controller.to_string());
     }
-    match grant {
+    match opening.expected.or(opening.grant) {
         Some(cluster) if cluster != identity.cluster => {
             foreign("cluster", identity.cluster.to_string(), cluster.to_string())
         }
@@ -165,8 +257,8 @@ fn write(path: &Path, identity: &Identity) -> Result<(), DirectoryError> {
     let name = path.join(IDENTITY);
     let unfinished = name.with_extension("tmp");
     let text = format!(
-        "version={FILE_VERSION}\ncontroller.id={}\ndirectory.id={}\ncluster.id={}\nfounded={}\n",
-        identity.controller, identity.directory, identity.cluster, identity.founded
+        "version={FILE_VERSION}\ncontroller.id={}\ndirectory.id={}\ncluster.id={}\ngranted={}\nfounded={}\n",
+        identity.controller, identity.directory, identity.cluster, identity.granted, identity.founded
     );
     let written = File::create(&unfinished).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
@@ -184,22 +276,27 @@ fn read(path: &Path) -> Result<Option<Identity>, DirectoryError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(StoreError::file(&name, "read", source).into()),
     };
-    let malformed = |reason: String| DirectoryError::Malformed { path: name.clone(), reason };
+    let malformed = |reason: String| DirectoryError::Malformed { path: name.clone(), reason, newer: false };
     let value = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
         line.ok_or_else(|| malformed(format!("'{key}' is missing")))
     };
     let version = value("version")?;
     if version != FILE_VERSION {
-        return Err(malformed(format!("its version is {version}; this release knows version {FILE_VERSION}")));
+        let reason = format!("its version is {version}; this release knows version {FILE_VERSION}");
+        let newer = version.parse::<u32>().is_ok();
+        return Err(DirectoryError::Malformed { path: name, reason, newer });
     }
     let id = |key: &str| value(key)?.parse::<Uuid>().map_err(|error| malformed(format!("{key}: {error}")));
     let controller = value("controller.id")?;
+    let founded = value("founded")? == "true";
     Ok(Some(Identity {
         controller: controller.parse().map_err(|_| malformed(format!("controller.id: '{controller}' is no number")))?,
         directory: id("directory.id")?,
         cluster: id("cluster.id")?,
-        founded: value("founded")? == "true",
+        // Files from before there was more than one controller do not say it.
+        granted: value("granted").map_or(!founded, |granted| granted == "true"),
+        founded,
     }))
 }
 
@@ -210,29 +307,65 @@ mod tests {
     const CLUSTER: Uuid = Uuid([1; 16]);
     const FRESH: Uuid = Uuid([2; 16]);
 
+    fn opening(controller: i32, grant: Option<Uuid>) -> Opening {
+        Opening { controller, grant, expected: None, may_join: false, fresh: FRESH }
+    }
+
     #[test]
     fn an_empty_folder_needs_a_grant_and_remembers_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("controller");
-        let open = |grant| Directory::open(&path, 3, grant, FRESH);
+        let open = |grant| Directory::open(&path, opening(3, grant));
         assert!(matches!(open(None), Err(DirectoryError::NotGranted { .. })));
-        let mut directory = open(Some(CLUSTER)).unwrap();
-        let expected = Identity { controller: 3, directory: FRESH, cluster: CLUSTER, founded: false };
-        assert_eq!(directory.identity(), expected);
+        let directory = open(Some(CLUSTER)).unwrap();
+        let expected = Identity { controller: 3, directory: FRESH, cluster: CLUSTER, granted: true, founded: false };
+        assert_eq!(directory.identity(), Some(expected));
+        drop(directory);
+        let mut directory = open(None).unwrap();
+        assert_eq!(directory.identity(), Some(expected), "a founding that was interrupted may go on");
         directory.mark_founded().unwrap();
         drop(directory);
-        assert_eq!(open(None).unwrap().identity(), Identity { founded: true, ..expected });
+        assert_eq!(open(None).unwrap().identity(), Some(Identity { granted: false, founded: true, ..expected }));
+    }
+
+    #[test]
+    fn an_empty_folder_among_others_has_no_cluster_until_it_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let joining = Opening { may_join: true, ..opening(3, None) };
+        let mut directory = Directory::open(folder.path(), joining).unwrap();
+        assert_eq!((directory.identity(), directory.directory_id()), (None, FRESH));
+        directory.belongs_to(CLUSTER).unwrap();
+        drop(directory);
+        let again = Directory::open(folder.path(), Opening { fresh: Uuid([9; 16]), ..joining }).unwrap();
+        assert_eq!(again.identity().map(|identity| (identity.cluster, identity.founded)), Some((CLUSTER, false)));
+        assert_eq!(again.directory_id(), FRESH);
+    }
+
+    #[test]
+    fn what_is_set_aside_is_kept_and_the_cluster_is_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Directory::open(folder.path(), opening(3, Some(CLUSTER))).unwrap());
+        fs::create_dir(folder.path().join(DATABASE)).unwrap();
+        fs::write(folder.path().join(DATABASE).join("db"), b"damaged").unwrap();
+        let (cluster, aside) = Directory::quarantine(folder.path(), 77).unwrap();
+        assert_eq!(cluster, Some(CLUSTER));
+        assert_eq!(fs::read(aside.join(DATABASE).join("db")).unwrap(), b"damaged");
+        assert!(aside.join(IDENTITY).exists());
+        assert!(matches!(Directory::open(folder.path(), opening(3, None)), Err(DirectoryError::NotGranted { .. })));
     }
 
     #[test]
     fn folders_of_others_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        drop(Directory::open(folder.path(), 3, Some(CLUSTER), FRESH).unwrap());
+        drop(Directory::open(folder.path(), opening(3, Some(CLUSTER))).unwrap());
         let refusal =
-            |controller, grant| Directory::open(folder.path(), controller, grant, FRESH).unwrap_err().to_string();
+            |controller, grant| Directory::open(folder.path(), opening(controller, grant)).unwrap_err().to_string();
         assert!(refusal(4, None).contains("belongs to controller 3, not 4"));
         assert!(refusal(3, Some(FRESH)).contains(&format!("belongs to cluster {CLUSTER}, not {FRESH}")));
-        let holder = Directory::open(folder.path(), 3, None, FRESH).unwrap();
+        let expecting = Opening { expected: Some(FRESH), ..opening(3, None) };
+        let refused = Directory::open(folder.path(), expecting).unwrap_err().to_string();
+        assert!(refused.contains(&format!("belongs to cluster {CLUSTER}, not {FRESH}")), "{refused}");
+        let holder = Directory::open(folder.path(), opening(3, None)).unwrap();
         assert!(refusal(3, None).contains("is in use by another process"));
         drop(holder);
         fs::write(folder.path().join(IDENTITY), "version=2\n").unwrap();

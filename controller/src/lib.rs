@@ -7,11 +7,16 @@ mod controller;
 mod decider;
 mod directory;
 mod machine;
+mod opening;
+mod options;
+mod quorum;
 mod raft;
 mod service;
 mod sessions;
 mod store;
 
-pub use controller::{Controller, ControllerError, ControllerOptions, MetadataDir};
+pub use controller::Controller;
 pub use directory::DirectoryError;
+pub use options::{ControllerError, ControllerOptions, MetadataDir};
+pub use raft::links::Dialer;
 pub use store::StoreError;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use openraft::ServerState;
 use taffrail_core::control::{BrokerIdentity, Command, ControlError};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::ids::BrokerId;
 use taffrail_core::image::MetadataImage;
 use taffrail_protocol::persisted::metadata::snapshot_messages;
+use taffrail_protocol::rpc::v1::controller_client::ControllerClient;
 use taffrail_protocol::rpc::v1::controller_server::Controller as ControllerRpc;
 use taffrail_protocol::rpc::{
     FormatError, RPC_VERSION, check_version, command_from_message, id_from_bytes, id_to_bytes, refusal_to_message,
@@ -17,10 +17,16 @@ use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::task;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
-use crate::decider::{Proposer, Refused, active, not_active};
+use crate::decider::{Proposer, Refused, not_active};
 use crate::machine::feed::{Feed, Step};
+use crate::quorum::describe::{change_voters, describe};
+use crate::quorum::liveness::Liveness;
+use crate::quorum::members::{MemberError, Members};
+use crate::quorum::view::{active, leads};
+use crate::raft::links::Links;
 use crate::raft::{Member, NodeId, Raft};
 use crate::sessions::Sessions;
 
@@ -38,6 +44,9 @@ pub(crate) struct ControllerService {
     pub(crate) raft: Raft,
     pub(crate) feed: Arc<Feed>,
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) links: Arc<Links>,
+    pub(crate) members: Arc<Members>,
+    pub(crate) liveness: Arc<Liveness>,
     pub(crate) proposer: Proposer,
     pub(crate) shutdown: Shutdown,
 }
@@ -47,7 +56,36 @@ impl ControllerService {
     fn other_active(&self) -> Option<Refused> {
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
-        (metrics.state != ServerState::Leader).then(|| not_active(active(&metrics)))
+        let is_active = leads(&metrics) && !self.liveness.known().resigning;
+        (!is_active).then(|| not_active(active(&metrics)))
+    }
+
+    /// Calls to the active controller that a refusal names, if that is another one: a caller that cannot reach it itself is
+    /// served all the same.
+    fn forwarder(&self, refused: &Refused) -> Option<ControllerClient<Channel>> {
+        let (node, member) = refused.active.as_ref().filter(|(node, _)| *node != self.node)?;
+        let client = self.links.controller(&member.address);
+        client.inspect_err(|error| tracing::warn!(%node, %error, "the active controller's address is wrong")).ok()
+    }
+
+    async fn forward_proposal(&self, refused: &Refused, mut request: v1::ProposeRequest) -> Option<v1::ProposeReply> {
+        let mut client = self.forwarder(refused)?;
+        request.forwarded = true;
+        let mut reply = client.propose(request).await.ok()?.into_inner();
+        reply.active = reply.active.or_else(|| refused.active.clone().map(address));
+        Some(reply)
+    }
+
+    async fn forward_heartbeat(
+        &self,
+        refused: &Refused,
+        mut request: v1::HeartbeatRequest,
+    ) -> Option<v1::HeartbeatReply> {
+        let mut client = self.forwarder(refused)?;
+        request.forwarded = true;
+        let mut reply = client.heartbeat(request).await.ok()?.into_inner();
+        reply.active = reply.active.or_else(|| refused.active.clone().map(address));
+        Some(reply)
     }
 
     async fn judge(&self, request: &v1::HeartbeatRequest) -> Result<v1::HeartbeatReply, Refused> {
@@ -95,7 +133,7 @@ fn checked(found: u32) -> Result<(), Status> {
     check_version("a request", found, RPC_VERSION).map_err(|error| refused(&error))
 }
 
-fn address(active: (NodeId, Member)) -> v1::ControllerAddress {
+pub(crate) fn address(active: (NodeId, Member)) -> v1::ControllerAddress {
     v1::ControllerAddress { id: active.0.controller, address: active.1.address }
 }
 
@@ -107,7 +145,7 @@ impl ControllerRpc for ControllerService {
         use v1::propose_reply::Outcome;
         let request = request.into_inner();
         checked(request.format_version)?;
-        let command = required("a request", "command", request.command).and_then(command_from_message);
+        let command = required("a request", "command", request.command.clone()).and_then(command_from_message);
         let outcome = match command.map_err(|error| refused(&error))? {
             // Founding is the business of whoever holds the grant, in its own process.
             Command::CreateCluster { .. } => {
@@ -123,6 +161,11 @@ impl ControllerRpc for ControllerService {
                 reply.metadata_offset = committed.offset;
             }
             Err(refused) => {
+                if !request.forwarded
+                    && let Some(reply) = self.forward_proposal(&refused, request).await
+                {
+                    return Ok(Response::new(reply));
+                }
                 reply.outcome = Some(Outcome::Refusal(refusal_to_message(&refused.error)));
                 reply.active = refused.active.map(address);
             }
@@ -158,12 +201,22 @@ impl ControllerRpc for ControllerService {
     async fn heartbeat(&self, request: Request<v1::HeartbeatRequest>) -> Result<Response<v1::HeartbeatReply>, Status> {
         let request = request.into_inner();
         checked(request.format_version)?;
-        let reply = self.judge(&request).await.unwrap_or_else(|refused| v1::HeartbeatReply {
-            format_version: RPC_VERSION,
-            refusal: Some(refusal_to_message(&refused.error)),
-            active: refused.active.map(address),
-            ..v1::HeartbeatReply::default()
-        });
+        let reply = match self.judge(&request).await {
+            Ok(reply) => reply,
+            Err(refused) => {
+                if !request.forwarded
+                    && let Some(reply) = self.forward_heartbeat(&refused, request).await
+                {
+                    return Ok(Response::new(reply));
+                }
+                v1::HeartbeatReply {
+                    format_version: RPC_VERSION,
+                    refusal: Some(refusal_to_message(&refused.error)),
+                    active: refused.active.map(address),
+                    ..v1::HeartbeatReply::default()
+                }
+            }
+        };
         Ok(Response::new(reply))
     }
 
@@ -189,6 +242,63 @@ impl ControllerRpc for ControllerService {
             applied_log_index: metrics.last_applied.map(|log_id| log_id.index).unwrap_or_default(),
             metadata_offset: image.offset(),
             voters: membership.voter_ids().map(voter).collect(),
+        }))
+    }
+
+    async fn describe_quorum(
+        &self,
+        request: Request<v1::DescribeQuorumRequest>,
+    ) -> Result<Response<v1::DescribeQuorumReply>, Status> {
+        let mut request = request.into_inner();
+        checked(request.format_version)?;
+        let Some(refused) = self.other_active() else {
+            return Ok(Response::new(describe(&self.raft.metrics().borrow(), &self.members)));
+        };
+        if !request.forwarded
+            && let Some(mut client) = self.forwarder(&refused)
+        {
+            request.forwarded = true;
+            if let Ok(reply) = client.describe_quorum(request).await {
+                return Ok(reply);
+            }
+        }
+        Ok(Response::new(v1::DescribeQuorumReply {
+            format_version: RPC_VERSION,
+            refusal: Some(refusal_to_message(&refused.error)),
+            active: refused.active.map(address),
+            ..v1::DescribeQuorumReply::default()
+        }))
+    }
+
+    async fn change_voters(
+        &self,
+        request: Request<v1::ChangeVotersRequest>,
+    ) -> Result<Response<v1::ChangeVotersReply>, Status> {
+        let mut request = request.into_inner();
+        checked(request.format_version)?;
+        let refused = match self.other_active() {
+            Some(refused) => refused,
+            None => match change_voters(&self.members, &request).await {
+                Ok(()) => {
+                    let reply = v1::ChangeVotersReply { format_version: RPC_VERSION, refusal: None, active: None };
+                    return Ok(Response::new(reply));
+                }
+                Err(MemberError::NotActive { active }) => not_active(active),
+                Err(error) => ControlError::new(error.code(), error.to_string()).into(),
+            },
+        };
+        if !request.forwarded
+            && let Some(mut client) = self.forwarder(&refused)
+        {
+            request.forwarded = true;
+            if let Ok(reply) = client.change_voters(request).await {
+                return Ok(reply);
+            }
+        }
+        Ok(Response::new(v1::ChangeVotersReply {
+            format_version: RPC_VERSION,
+            refusal: Some(refusal_to_message(&refused.error)),
+            active: refused.active.map(address),
         }))
     }
 }

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use openraft::ServerState;
 use parking_lot::Mutex;
 use taffrail_core::control::{BrokerIdentity, Command};
 use taffrail_core::ids::BrokerId;
@@ -16,6 +15,7 @@ use taffrail_runtime::time::{self, Instant};
 
 use crate::decider::Proposer;
 use crate::machine::feed::Feed;
+use crate::quorum::view::leads;
 use crate::raft::Raft;
 
 /// How often silent brokers are looked for.
@@ -79,12 +79,12 @@ impl Sessions {
                 _ = ticks.tick() => {}
                 () = shutdown.triggered() => return,
             }
-            let (term, leads) = {
+            let (term, is_active) = {
                 let metrics = raft.metrics();
                 let metrics = metrics.borrow();
-                (metrics.current_term, metrics.state == ServerState::Leader)
+                (metrics.current_term, leads(&metrics))
             };
-            if !leads {
+            if !is_active {
                 active_since = None;
                 continue;
             }

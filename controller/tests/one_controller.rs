@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 use std::time::Duration;
 
-use taffrail_controller::{Controller, ControllerError, ControllerOptions, DirectoryError, MetadataDir};
+use taffrail_controller::{Controller, ControllerError, ControllerOptions, Dialer, DirectoryError, MetadataDir};
 use taffrail_core::config::Overrides;
 use taffrail_core::control::{
     BrokerIdentity, Command, CreateTopics, DeleteTopics, NewTopic, ProducerIdBlock, RegisterBroker, Reply, TopicRef,
@@ -39,6 +39,9 @@ fn options(metadata_dir: MetadataDir, listener: grpc::Listener, bootstrap: Optio
         id: 100,
         metadata_dir,
         bootstrap,
+        cluster: None,
+        servers: Vec::new(),
+        dialer: Dialer::default(),
         listener,
         advertised: "localhost:9093".to_owned(),
         static_config: Overrides::new(),
@@ -264,7 +267,7 @@ async fn absurd_and_foreign_requests_are_refused_and_disturb_nobody() {
     let (controller, calls, channel) = start(MetadataDir::Memory).await;
     serving_broker(&calls, 1).await;
     let mut raw = ControllerClient::new(channel).max_encoding_message_size(usize::MAX);
-    let propose = |version, command| v1::ProposeRequest { format_version: version, command };
+    let propose = |version, command| v1::ProposeRequest { format_version: version, command, forwarded: false };
     let newer = raw.propose(propose(RPC_VERSION + 1, Some(command_to_message(&create("x"))))).await.unwrap_err();
     assert_eq!(newer.code(), tonic::Code::FailedPrecondition);
     assert!(newer.message().contains("format version 2"), "{newer}");

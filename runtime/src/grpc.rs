@@ -127,6 +127,15 @@ pub fn connect(target: Target) -> io::Result<Channel> {
     })))
 }
 
+/// Dials `target` once, to see whether anybody listens there, and says nothing.
+///
+/// # Errors
+/// Connection refused if nobody does; another error says nothing about that.
+pub async fn probe(target: &Target) -> io::Result<()> {
+    let dialled = time::timeout(DIAL_TIMEOUT, open(target)).await;
+    dialled.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map(drop)
+}
+
 async fn open(target: &Target) -> io::Result<Pipe> {
     match target {
         Target::Address(address) => Ok(Pipe::new(dial(address).await?)),

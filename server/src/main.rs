@@ -1,10 +1,12 @@
 //! The binary `taffrail`: arguments, settings, telemetry, signals, and the composition of the roles.
 
 mod cli;
+mod controller;
 mod docs;
 mod exit;
 mod http;
 mod options;
+mod sockets;
 mod telemetry;
 mod up;
 

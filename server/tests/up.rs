@@ -292,3 +292,26 @@ fn the_quickstart_runs_as_the_readme_says() {
     assert_eq!(up.told("topics"), "customers (3 partitions), orders (6 partitions)");
     up.wait_for_partitions(9);
 }
+
+#[test]
+fn three_controllers_in_one_process_agree_and_one_that_was_alone_gets_company() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let file = dir.path().join("topics.yaml");
+    std::fs::write(&file, topic("kept", "partitions: 2")).unwrap();
+    let first = Up::start(&["--data-dir", text(&data)]);
+    let (status, log) = first.stop(Signal::TERM);
+    assert_eq!(status.code(), Some(0), "{log}");
+    // Once there are three, they stay three.
+    for controllers in ["3", "1"] {
+        let up = Up::start(&["--data-dir", text(&data), "--controllers", controllers, "-f", text(&file)]);
+        assert!(up.told("topics").contains("kept (2 partitions)"), "{:?}", up.summary);
+        let (status, log) = up.stop(Signal::TERM);
+        assert_eq!(status.code(), Some(0), "{log}");
+        assert!(data.join("metadata-3/raft").exists());
+    }
+    let fresh = Up::start(&["--ephemeral", "--controllers", "3", "-f", text(&file)]);
+    assert!(fresh.told("topics").contains("kept (2 partitions)"));
+    let (status, log) = fresh.stop(Signal::TERM);
+    assert_eq!(status.code(), Some(0), "{log}");
+}

@@ -96,6 +96,20 @@ impl ControllerRpc for Scripted {
     async fn status(&self, _: Request<v1::StatusRequest>) -> Result<Response<v1::StatusReply>, Status> {
         Err(Status::unimplemented("nobody asks"))
     }
+
+    async fn describe_quorum(
+        &self,
+        _: Request<v1::DescribeQuorumRequest>,
+    ) -> Result<Response<v1::DescribeQuorumReply>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    async fn change_voters(
+        &self,
+        _: Request<v1::ChangeVotersRequest>,
+    ) -> Result<Response<v1::ChangeVotersReply>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
 }
 
 /// A broker and its way to the scripted controller.

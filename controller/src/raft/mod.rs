@@ -1,7 +1,9 @@
 //! The consensus library, contained: only this crate knows it, and only its own forms reach disk and wire.
 
+pub(crate) mod links;
 pub(crate) mod messages;
 pub(crate) mod network;
+pub(crate) mod route;
 pub(crate) mod service;
 
 #[cfg(test)]
@@ -10,6 +12,9 @@ mod tests;
 use std::fmt;
 use std::io::Cursor;
 
+use std::time::Duration;
+
+use openraft::{Config, SnapshotPolicy};
 use serde::{Deserialize, Serialize};
 use taffrail_core::ids::Uuid;
 
@@ -33,6 +38,44 @@ pub(crate) type SnapshotMeta = openraft::SnapshotMeta<NodeId, Member>;
 pub(crate) type Snapshot = openraft::Snapshot<TypeConfig>;
 pub(crate) type Fatal = openraft::error::Fatal<NodeId>;
 pub(crate) type StorageError = openraft::StorageError<NodeId>;
+
+/// openraft sends heartbeats every one and a half of these, and gives up on a call to a follower after one.
+const HEARTBEAT_INTERVAL_MS: u64 = 200;
+
+/// How long a voter that has heard of the leader votes for nobody else. Short, because voters say before an election how
+/// long they hold to their leader, and candidates wait for that.
+const LEASE_MS: u64 = 110;
+
+/// The same, with what a clock may be off.
+pub(crate) const LEASE: Duration = Duration::from_millis(LEASE_MS + 15);
+
+/// How long a candidate waits for one voter's answer.
+const VOTE_TIMEOUT_MS: u64 = 100;
+
+/// Entries after which a snapshot is taken.
+const SNAPSHOT_ENTRIES: u64 = 5_000;
+
+/// Entries kept before a snapshot, for followers that are a little behind.
+const KEPT_ENTRIES: u64 = 1_000;
+
+/// How long a follower may take for one part of a snapshot, of which the last has it written to disk.
+const SNAPSHOT_PART_TIMEOUT_MS: u64 = 10_000;
+
+/// How Raft works here. openraft stands for no election by itself, so what it wants to hold between the time of a heartbeat
+/// and that of an election need not.
+pub(crate) fn config() -> Config {
+    Config {
+        cluster_name: "taffrail".to_owned(),
+        heartbeat_interval: HEARTBEAT_INTERVAL_MS,
+        election_timeout_min: VOTE_TIMEOUT_MS,
+        election_timeout_max: LEASE_MS,
+        enable_elect: false,
+        snapshot_policy: SnapshotPolicy::LogsSinceLast(SNAPSHOT_ENTRIES),
+        max_in_snapshot_log_to_keep: KEPT_ENTRIES,
+        install_snapshot_timeout: SNAPSHOT_PART_TIMEOUT_MS,
+        ..Config::default()
+    }
+}
 
 /// Waits until Raft has stopped, and tells why.
 pub(crate) async fn failed(raft: &Raft) -> Fatal {

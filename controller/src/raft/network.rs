@@ -1,26 +1,26 @@
 //! Raft's messages to other controllers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use openraft::error::{
-    Fatal, InstallSnapshotError, NetworkError, RPCError, RaftError, RemoteError, SnapshotMismatch, Unreachable,
-};
+use openraft::error::{Fatal, InstallSnapshotError, RPCError, RaftError, RemoteError, SnapshotMismatch, Unreachable};
 use openraft::network::RPCOption;
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse, VoteRequest,
     VoteResponse,
 };
-use openraft::{AnyError, RaftNetwork, RaftNetworkFactory, SnapshotSegmentId};
+use openraft::{RaftNetwork, RaftNetworkFactory, SnapshotSegmentId};
 use taffrail_protocol::rpc::v1::raft_client::RaftClient;
-use taffrail_protocol::rpc::{FormatError, MESSAGE_BYTES_MAX, check_version, required, v1};
-use taffrail_runtime::grpc::{self, Target};
+use taffrail_protocol::rpc::{FormatError, check_version, required, v1};
 use tonic::transport::Channel;
-use tonic::{Request, Status};
+use tonic::{Code, Request, Response, Status};
 
+use super::links::Links;
 use super::messages::{
     RAFT_VERSION, entry_to_message, log_id_to_message, meta_to_message, optional_log_id, vote_from_message,
     vote_to_message,
 };
+use super::route::Route;
 use super::{Member, NodeId, TypeConfig};
 
 type RpcError<E = openraft::error::Infallible> = RPCError<NodeId, Member, E>;
@@ -28,29 +28,42 @@ type RpcError<E = openraft::error::Infallible> = RPCError<NodeId, Member, E>;
 /// How long to leave a controller alone that did not answer.
 const BACKOFF: Duration = Duration::from_millis(100);
 
+/// Calls in a row without an answer after which the next one dials anew: the other may have another address by now.
+const SILENT_CALLS_MAX: u32 = 5;
+
 /// Makes connections to other controllers.
-pub(crate) struct Network;
+pub(crate) struct Network {
+    pub(crate) route: Arc<Route>,
+    pub(crate) links: Arc<Links>,
+}
 
 impl RaftNetworkFactory<TypeConfig> for Network {
     type Network = Connection;
 
     async fn new_client(&mut self, target: NodeId, node: &Member) -> Connection {
-        let channel = grpc::connect(Target::Address(node.address.clone())).map_err(|error| error.to_string());
-        Connection { target, channel }
+        let (route, links) = (Arc::clone(&self.route), Arc::clone(&self.links));
+        Connection { target, address: node.address.clone(), route, links, silent_calls: 0 }
     }
 }
 
 /// The way to one other controller.
 pub(crate) struct Connection {
     target: NodeId,
-    channel: Result<Channel, String>,
+    address: String,
+    route: Arc<Route>,
+    links: Arc<Links>,
+    /// Calls in a row that gave no answer. Raft drops a call that takes too long, so each counts until it is answered.
+    silent_calls: u32,
 }
 
 impl Connection {
-    fn client(&self) -> Result<RaftClient<Channel>, Unreachable> {
-        let channel = self.channel.clone().map_err(|error| Unreachable::new(&AnyError::error(error)))?;
-        let client = RaftClient::new(channel);
-        Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX).max_encoding_message_size(MESSAGE_BYTES_MAX))
+    fn client(&mut self) -> Result<RaftClient<Channel>, Unreachable> {
+        if self.silent_calls >= SILENT_CALLS_MAX {
+            self.links.renew(&self.address);
+            self.silent_calls = 0;
+        }
+        self.silent_calls += 1;
+        self.links.raft(&self.address).map_err(|error| Unreachable::new(&error))
     }
 
     fn request<T>(message: T, option: &RPCOption) -> Request<T> {
@@ -58,20 +71,29 @@ impl Connection {
         request.set_timeout(option.hard_ttl());
         request
     }
-}
 
-/// What a failed call means to Raft: try again at once, or leave the other alone for a while.
-fn failed<E: std::error::Error>(status: &Status) -> RpcError<E> {
-    match status.code() {
-        tonic::Code::Unavailable | tonic::Code::DeadlineExceeded | tonic::Code::Cancelled => {
-            RPCError::Unreachable(Unreachable::new(status))
+    #[allow(clippy::result_large_err, reason = "openraft's own error, passed on as it wants it")]
+    /// Takes note of an answer, or of what its absence says.
+    fn answer<T, E: std::error::Error>(&mut self, answer: Result<Response<T>, Status>) -> Result<T, RpcError<E>> {
+        match answer {
+            Ok(response) => {
+                self.silent_calls = 0;
+                self.links.answered(self.target);
+                Ok(response.into_inner())
+            }
+            Err(status) => {
+                if status.code() == Code::NotFound {
+                    self.links.replaced(self.target);
+                }
+                // Whatever it is, it will not be better at once: Raft repeats other errors without a pause.
+                Err(RPCError::Unreachable(Unreachable::new(&status)))
+            }
         }
-        _ => RPCError::Network(NetworkError::new(status)),
     }
 }
 
 fn malformed<E: std::error::Error>(error: &FormatError) -> RpcError<E> {
-    RPCError::Network(NetworkError::new(error))
+    RPCError::Unreachable(Unreachable::new(error))
 }
 
 impl RaftNetwork<TypeConfig> for Connection {
@@ -86,9 +108,10 @@ impl RaftNetwork<TypeConfig> for Connection {
             prev_log_id: request.prev_log_id.map(log_id_to_message),
             entries: request.entries.iter().map(entry_to_message).collect(),
             leader_commit: request.leader_commit.map(log_id_to_message),
+            route: Some(self.route.to(self.target)),
         };
         let answer = self.client()?.append_entries(Self::request(message, &option)).await;
-        append_reply(answer.map_err(|status| failed(&status))?.into_inner()).map_err(|error| malformed(&error))
+        append_reply(self.answer(answer)?).map_err(|error| malformed(&error))
     }
 
     async fn install_snapshot(
@@ -103,9 +126,10 @@ impl RaftNetwork<TypeConfig> for Connection {
             offset: request.offset,
             data: request.data.into(),
             done: request.done,
+            route: Some(self.route.to(self.target)),
         };
         let answer = self.client()?.install_snapshot(Self::request(message, &option)).await;
-        let reply = answer.map_err(|status| failed(&status))?.into_inner();
+        let reply = self.answer(answer)?;
         check_version("a Raft reply", reply.format_version, RAFT_VERSION).map_err(|error| malformed(&error))?;
         if let Some(mismatch) = reply.mismatch {
             let mismatch = SnapshotMismatch {
@@ -128,9 +152,10 @@ impl RaftNetwork<TypeConfig> for Connection {
             format_version: RAFT_VERSION,
             vote: Some(vote_to_message(request.vote)),
             last_log_id: request.last_log_id.map(log_id_to_message),
+            route: Some(self.route.to(self.target)),
         };
         let answer = self.client()?.vote(Self::request(message, &option)).await;
-        vote_reply(answer.map_err(|status| failed(&status))?.into_inner()).map_err(|error| malformed(&error))
+        vote_reply(self.answer(answer)?).map_err(|error| malformed(&error))
     }
 
     fn backoff(&self) -> openraft::network::Backoff {

@@ -1,9 +1,16 @@
 //! Raft's messages from other controllers.
 
+use std::sync::Arc;
+
 use openraft::error::{InstallSnapshotError, RaftError};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, VoteRequest};
+use openraft::{RaftMetrics, ServerState};
 use taffrail_protocol::rpc::v1::raft_server::Raft as RaftCalls;
 use taffrail_protocol::rpc::{FormatError, check_version, required, v1};
+use taffrail_runtime::shutdown::Shutdown;
+use taffrail_runtime::{task, time};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::messages::{
@@ -11,16 +18,45 @@ use super::messages::{
     vote_to_message,
 };
 use super::network::fatal;
-use super::{NodeId, Raft};
+use super::route::Route;
+use super::{LEASE, Member, NodeId, Raft};
+use crate::quorum::formation::Seat;
+use crate::quorum::liveness::{Liveness, is_as_long};
+use crate::quorum::members::Members;
+use crate::quorum::view::{View, leads};
 
 /// Answers the calls of `taffrail.v1.Raft`.
 pub(crate) struct RaftService {
-    raft: Raft,
+    pub(crate) raft: Raft,
+    pub(crate) route: Arc<Route>,
+    pub(crate) liveness: Arc<Liveness>,
+    /// Who this controller says that it is, when others look for a cluster.
+    pub(crate) seat: Arc<Seat>,
+    /// Takes in controllers whose disk is new.
+    pub(crate) members: Arc<Members>,
+    pub(crate) shutdown: Shutdown,
 }
 
 impl RaftService {
-    pub(crate) fn new(raft: Raft) -> Self {
-        Self { raft }
+    fn leads(&self) -> bool {
+        leads(&self.raft.metrics().borrow())
+    }
+
+    /// Whether this node would vote for who asks, and for how long it still holds to the leader that it has.
+    fn would_vote(&self, request: v1::PreVoteRequest) -> Result<v1::PreVoteReply, Status> {
+        check_version("a Raft request", request.format_version, RAFT_VERSION).map_err(|error| refused(&error))?;
+        let candidate = self.route.check(request.route.as_ref())?;
+        let theirs = optional_log_id(request.last_log_id).map_err(|error| refused(&error))?;
+        let ours = self.raft.data_metrics().borrow().last_log;
+        let view = View::of(&self.raft.metrics().borrow());
+        let (known, now) = (self.liveness.known(), time::monotonic());
+        let granted = known.would_vote(&view, self.leads(), candidate, now) && is_as_long(theirs, ours);
+        if granted {
+            self.liveness.promise(candidate);
+        }
+        let held = LEASE.saturating_sub(now.saturating_duration_since(known.heard));
+        let wait_ms = u32::try_from(held.as_millis()).unwrap_or_default();
+        Ok(v1::PreVoteReply { format_version: RAFT_VERSION, granted, wait_ms })
     }
 }
 
@@ -40,12 +76,20 @@ fn failed<E: std::error::Error>(error: &RaftError<NodeId, E>) -> Status {
 
 #[tonic::async_trait]
 impl RaftCalls for RaftService {
+    type WatchStream = ReceiverStream<Result<v1::WatchReply, Status>>;
+
     async fn append_entries(
         &self,
         request: Request<v1::AppendEntriesRequest>,
     ) -> Result<Response<v1::AppendEntriesReply>, Status> {
         use v1::append_entries_reply::Outcome;
-        let request = append_request(request.into_inner()).map_err(|error| refused(&error))?;
+        let request = request.into_inner();
+        self.route.check(request.route.as_ref())?;
+        let request = append_request(request).map_err(|error| refused(&error))?;
+        if request.vote.leader_id().term >= self.raft.metrics().borrow().current_term {
+            // Before the entries are on disk: a disk that is slow here says nothing about the leader.
+            self.liveness.heard();
+        }
         let outcome = match self.raft.append_entries(request).await.map_err(|error| failed(&error))? {
             AppendEntriesResponse::Success => Outcome::Success(v1::RaftBlank {}),
             AppendEntriesResponse::PartialSuccess(taken) => {
@@ -58,8 +102,15 @@ impl RaftCalls for RaftService {
     }
 
     async fn vote(&self, request: Request<v1::VoteRequest>) -> Result<Response<v1::VoteReply>, Status> {
-        let request = vote_request(request.into_inner()).map_err(|error| refused(&error))?;
+        let request = request.into_inner();
+        let candidate = self.route.check(request.route.as_ref())?;
+        let request = vote_request(request).map_err(|error| refused(&error))?;
+        // Before it votes: as soon as it has, it knows of no leader, and would stand itself.
+        self.liveness.promise(candidate);
         let answer = self.raft.vote(request).await.map_err(|error| failed(&error))?;
+        if !answer.vote_granted {
+            self.liveness.release(candidate);
+        }
         Ok(Response::new(v1::VoteReply {
             format_version: RAFT_VERSION,
             vote: Some(vote_to_message(answer.vote)),
@@ -72,7 +123,10 @@ impl RaftCalls for RaftService {
         &self,
         request: Request<v1::InstallSnapshotRequest>,
     ) -> Result<Response<v1::InstallSnapshotReply>, Status> {
-        let request = snapshot_request(request.into_inner()).map_err(|error| refused(&error))?;
+        let request = request.into_inner();
+        self.route.check(request.route.as_ref())?;
+        self.liveness.heard();
+        let request = snapshot_request(request).map_err(|error| refused(&error))?;
         let mut reply =
             v1::InstallSnapshotReply { format_version: RAFT_VERSION, ..v1::InstallSnapshotReply::default() };
         match self.raft.install_snapshot(request).await {
@@ -86,6 +140,64 @@ impl RaftCalls for RaftService {
                 });
             }
             Err(RaftError::Fatal(error)) => return Err(fatal(&error)),
+        }
+        Ok(Response::new(reply))
+    }
+
+    async fn pre_vote(&self, request: Request<v1::PreVoteRequest>) -> Result<Response<v1::PreVoteReply>, Status> {
+        Ok(Response::new(self.would_vote(request.into_inner())?))
+    }
+
+    async fn take_over(&self, request: Request<v1::TakeOverRequest>) -> Result<Response<v1::TakeOverReply>, Status> {
+        let request = request.into_inner();
+        check_version("a Raft request", request.format_version, RAFT_VERSION).map_err(|error| refused(&error))?;
+        let from = self.route.check(request.route.as_ref())?;
+        if self.raft.metrics().borrow().current_leader != Some(from) {
+            return Err(Status::failed_precondition(format!("{from} is not the leader that this controller follows")));
+        }
+        self.liveness.take_over();
+        Ok(Response::new(v1::TakeOverReply { format_version: RAFT_VERSION }))
+    }
+
+    async fn identify(&self, request: Request<v1::IdentifyRequest>) -> Result<Response<v1::IdentifyReply>, Status> {
+        let version = request.into_inner().format_version;
+        check_version("a Raft request", version, RAFT_VERSION).map_err(|error| refused(&error))?;
+        Ok(Response::new(self.seat.identify(&self.route)))
+    }
+
+    async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        let version = request.into_inner().format_version;
+        check_version("a Raft request", version, RAFT_VERSION).map_err(|error| refused(&error))?;
+        let mut metrics = self.raft.metrics();
+        let follows = |metrics: &RaftMetrics<NodeId, Member>| metrics.state != ServerState::Leader;
+        let resigned = || Status::failed_precondition("this controller does not lead");
+        if follows(&metrics.borrow_and_update()) {
+            return Err(resigned());
+        }
+        let (sender, receiver) = mpsc::channel(1);
+        let shutdown = self.shutdown.clone();
+        task::spawn(async move {
+            tokio::select! {
+                _ = metrics.wait_for(|metrics| follows(metrics)) => {}
+                () = sender.closed() => return,
+                () = shutdown.triggered() => {}
+            }
+            // Whoever has gone has no need of it.
+            let _ = sender.send(Err(resigned())).await;
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn join(&self, request: Request<v1::JoinRequest>) -> Result<Response<v1::JoinReply>, Status> {
+        let request = request.into_inner();
+        check_version("a Raft request", request.format_version, RAFT_VERSION).map_err(|error| refused(&error))?;
+        let mut reply = v1::JoinReply { format_version: RAFT_VERSION, ..v1::JoinReply::default() };
+        match self.members.join(request).await {
+            Ok(()) => {}
+            Err(error) => {
+                reply.active = error.active();
+                reply.refusal = Some(error.to_string());
+            }
         }
         Ok(Response::new(reply))
     }

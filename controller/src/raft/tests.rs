@@ -17,11 +17,16 @@ use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{task, time};
 use tonic::service::Routes;
 
+use super::links::Links;
 use super::network::Network;
+use super::route::Route;
 use super::service::RaftService;
 use super::{Applied, Events, Member, NodeId, Raft};
 use crate::machine::Machine;
 use crate::machine::feed::Feed;
+use crate::quorum::formation::Seat;
+use crate::quorum::liveness::Liveness;
+use crate::quorum::members::Members;
 use crate::store::MetaStore;
 use crate::store::log::RaftLog;
 use crate::store::memory::MemoryStore;
@@ -64,9 +69,22 @@ impl Node {
             snapshot_max_chunk_size: 64,
             ..Config::default()
         };
-        let raft = Raft::new(id, Arc::new(config.validate().unwrap()), Network, log, machine).await.unwrap();
+        let route = Arc::new(Route::new(id, Some(Uuid([1; 16]))));
+        let links = Arc::new(Links::default());
+        let network = Network { route: Arc::clone(&route), links: Arc::clone(&links) };
+        let raft = Raft::new(id, Arc::new(config.validate().unwrap()), network, log, machine).await.unwrap();
         let shutdown = Shutdown::new();
-        let routes = Routes::new(RaftServer::new(RaftService::new(raft.clone())));
+        let liveness = Arc::new(Liveness::new());
+        let members = Members::new(raft.clone(), Arc::clone(&route), links, Arc::clone(&liveness));
+        let service = RaftService {
+            raft: raft.clone(),
+            route,
+            liveness,
+            seat: Arc::new(Seat::new(member.address.clone(), false, Vec::new(), true)),
+            members: Arc::new(members),
+            shutdown: shutdown.clone(),
+        };
+        let routes = Routes::new(RaftServer::new(service));
         drop(task::spawn(grpc::serve(Listener::Tcp(listener), routes, shutdown.clone())));
         Self { id, member, raft, feed, shutdown }
     }

@@ -89,6 +89,11 @@ impl RaftLog {
         state.vote.is_none() && state.last.is_none()
     }
 
+    /// Whether there is no entry, and never was one.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state.lock().last.is_none()
+    }
+
     /// Index of the last entry that was cut off at the start.
     pub(crate) fn purged_index(&self) -> Option<u64> {
         self.state.lock().purged.map(|log_id| log_id.index)

@@ -30,6 +30,8 @@ pub enum StoreError {
         path: PathBuf,
         /// What it says.
         reason: String,
+        /// Whether it is damaged; otherwise the system refuses it something.
+        damaged: bool,
     },
     /// A file operation failed.
     #[error("'{}' cannot be {action}: {source}", .path.display())]
@@ -71,6 +73,18 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether what is on the disk is damaged, so that another start would find the same.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Database { damaged, .. } => *damaged,
+            Self::Checksum { .. } | Self::Hole { .. } | Self::SnapshotMissing { .. } => true,
+            Self::Format(FormatError::NewerVersion { .. })
+            | Self::Snapshot(SnapshotFormatError::Format(FormatError::NewerVersion { .. })) => false,
+            Self::Format(_) | Self::Snapshot(_) => true,
+            Self::File { .. } | Self::Fenced(_) => false,
+        }
+    }
+
     pub(crate) fn file(path: impl Into<PathBuf>, action: &'static str, source: io::Error) -> Self {
         Self::File { path: path.into(), action, source }
     }

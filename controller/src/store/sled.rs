@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use sled::{Batch, Db, IVec, Tree};
+use tokio::sync::oneshot;
 
 use super::reserve::Reserve;
 use super::{Mark, MetaStore, StoreError};
@@ -35,19 +36,30 @@ pub(crate) struct SledStore {
     file: File,
     synced_blobs: Mutex<BTreeSet<OsString>>,
     reserve: Option<Arc<Reserve>>,
+    /// Dropped last, when the database is closed.
+    _closed: Option<oneshot::Sender<()>>,
 }
 
 impl SledStore {
     /// Opens the database in folder `path`, or makes one.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         remove_unfinished_snapshots(path)?;
-        let refused = |error: sled::Error| StoreError::Database { path: path.to_owned(), reason: error.to_string() };
+        let refused = |error: sled::Error| refusal(path, &error);
         let config = sled::Config::new().path(path).cache_capacity(CACHE_BYTES).flush_every_ms(None);
         let db = config.open().map_err(refused)?;
         let (log, meta) = (db.open_tree("log").map_err(refused)?, db.open_tree("meta").map_err(refused)?);
         let data = path.join("db");
         let file = File::open(&data).map_err(|source| StoreError::file(&data, "opened", source))?;
-        let store = Self { path: path.to_owned(), db, log, meta, file, synced_blobs: Mutex::default(), reserve: None };
+        let store = Self {
+            path: path.to_owned(),
+            db,
+            log,
+            meta,
+            file,
+            synced_blobs: Mutex::default(),
+            reserve: None,
+            _closed: None,
+        };
         store.sync()?;
         sync_folder(path)?;
         if let Some(parent) = path.parent() {
@@ -61,6 +73,12 @@ impl SledStore {
         Self { reserve: Some(reserve), ..self }
     }
 
+    /// The same; the receiver ends when the database is closed, and another process may open it.
+    pub(crate) fn with_closing(self) -> (Self, oneshot::Receiver<()>) {
+        let (closed, receiver) = oneshot::channel();
+        (Self { _closed: Some(closed), ..self }, receiver)
+    }
+
     /// Sees to it that there is room for a write: the database must never meet a full disk.
     fn make_room(&self) {
         if let Some(reserve) = &self.reserve {
@@ -69,7 +87,7 @@ impl SledStore {
     }
 
     fn refused(&self, error: &sled::Error) -> StoreError {
-        StoreError::Database { path: self.path.clone(), reason: error.to_string() }
+        refusal(&self.path, error)
     }
 
     /// Removes keys in the order that the iterator gives them.
@@ -177,8 +195,19 @@ impl SledStore {
     }
 
     fn foreign_key(&self, key: &[u8]) -> StoreError {
-        StoreError::Database { path: self.path.clone(), reason: format!("key {key:?} is not ours") }
+        let reason = format!("key {key:?} is not ours");
+        StoreError::Database { path: self.path.clone(), reason, damaged: true }
     }
+}
+
+fn refusal(path: &Path, error: &sled::Error) -> StoreError {
+    use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    let damaged = match error {
+        sled::Error::Corruption { .. } | sled::Error::ReportableBug(_) | sled::Error::CollectionNotFound(_) => true,
+        sled::Error::Io(error) => matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof),
+        sled::Error::Unsupported(_) => false,
+    };
+    StoreError::Database { path: path.to_owned(), reason: error.to_string(), damaged }
 }
 
 /// Only the keys of an iterator over a tree.

@@ -213,6 +213,13 @@ impl Watched {
         })
     }
 
+    /// Has the next sync wait until what this gives is dropped.
+    pub(crate) fn stop(&self) -> std::sync::mpsc::Sender<()> {
+        let (go_on, gate) = std::sync::mpsc::channel();
+        *self.gate.lock() = Some(gate);
+        go_on
+    }
+
     /// Has every sync fail from now on.
     pub(crate) fn fail(&self) {
         self.fails_at.store(0, Ordering::SeqCst);

@@ -137,6 +137,8 @@ pub struct ControllerStatus {
     pub cluster_id: Option<Uuid>,
     /// Number of the controller that answers.
     pub controller_id: i32,
+    /// Identity of its metadata directory.
+    pub directory_id: Uuid,
     /// The active controller, if it is known.
     pub active: Option<ControllerAddress>,
     /// Raft's term.
@@ -163,7 +165,7 @@ pub enum Update {
 /// Calls to one controller.
 #[derive(Debug, Clone)]
 pub struct ControllerCalls<T> {
-    client: ControllerClient<T>,
+    pub(super) client: ControllerClient<T>,
 }
 
 impl<T> ControllerCalls<T>
@@ -188,7 +190,7 @@ where
     pub async fn propose(&self, command: &Command) -> Result<Committed, CallError> {
         use v1::propose_reply::Outcome;
         let command = Some(command_to_message(command));
-        let request = v1::ProposeRequest { format_version: RPC_VERSION, command };
+        let request = v1::ProposeRequest { format_version: RPC_VERSION, command, forwarded: false };
         let answer = self.client.clone().propose(request).await?.into_inner();
         check_version("a controller's reply", answer.format_version, RPC_VERSION)?;
         match required("a controller's reply", "outcome", answer.outcome)? {
@@ -213,6 +215,7 @@ where
             epoch: heartbeat.epoch,
             metadata_offset: heartbeat.metadata_offset,
             ready: heartbeat.ready,
+            forwarded: false,
         };
         let answer = self.client.clone().heartbeat(request).await?.into_inner();
         check_version("a controller's reply", answer.format_version, RPC_VERSION)?;
@@ -252,6 +255,7 @@ where
         Ok(ControllerStatus {
             cluster_id,
             controller_id: answer.controller_id,
+            directory_id: id_from_bytes(what, "directory_id", &answer.directory_id)?,
             active: answer.active.map(Into::into),
             term: answer.term,
             last_log_index: answer.last_log_index,
@@ -298,7 +302,7 @@ impl MetadataStream {
 const BACKOFF_MIN: Duration = Duration::from_millis(5);
 
 /// Longest pause between retries.
-const BACKOFF_MAX: Duration = Duration::from_millis(250);
+const BACKOFF_MAX: Duration = Duration::from_millis(50);
 
 /// The controllers of a cluster, and which of them to ask.
 #[derive(Debug)]

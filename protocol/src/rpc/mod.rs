@@ -7,6 +7,7 @@ mod broker;
 mod client;
 mod command;
 mod error;
+mod quorum;
 mod replica_command;
 mod replica_reply;
 mod reply;
@@ -34,6 +35,7 @@ pub use client::{
 };
 pub use command::{command_from_message, command_to_message};
 pub use error::{FormatError, check_version, id_from_bytes, id_to_bytes, required};
+pub use quorum::{Quorum, QuorumMember, VoterChange, VoterId};
 pub use reply::{refusal_from_message, refusal_to_message, reply_from_message, reply_to_message};
 
 pub(crate) use broker::{

@@ -26,7 +26,9 @@ pub(crate) struct Cli {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Run a whole cluster in this process: broker, controller and operator
-    Up(UpArgs),
+    Up(Box<UpArgs>),
+    /// Run one controller: it keeps the cluster's metadata, together with the other controllers
+    Controller(Box<ControllerArgs>),
     /// Check files of resources, without a cluster
     Validate(ValidateArgs),
     /// Work on the files of partitions
@@ -112,6 +114,36 @@ pub(crate) struct UpArgs {
     /// File of Cluster and Topic resources, the same as for Kubernetes; may be repeated. Edits are applied while it runs
     #[arg(short, long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// How many controllers keep the metadata: 1, 3 or 5. Once there are more, they stay
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = ["1", "3", "5"])]
+    controllers: String,
+    #[command(flatten)]
+    pub(crate) settings: SettingsArgs,
+}
+
+impl UpArgs {
+    /// How many controllers are asked for.
+    pub(crate) fn controllers(&self) -> i32 {
+        self.controllers.parse().unwrap_or(1)
+    }
+}
+
+/// Arguments of `controller`.
+#[derive(Args, Debug)]
+#[command(after_help = "Brokers and other controllers connect to the address of --listen [default: 127.0.0.1:9093].")]
+pub(crate) struct ControllerArgs {
+    /// Number of this controller
+    #[arg(long, value_name = "NUMBER", env = "TAFFRAIL_NODE_ID")]
+    pub(crate) node_id: i32,
+    /// Addresses of all controllers, this one too; names are looked up anew at each dial
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', env = "TAFFRAIL_CONTROLLERS")]
+    pub(crate) controllers: Vec<String>,
+    /// The cluster that it belongs to; disks and controllers of another one are refused
+    #[arg(long, value_name = "ID", env = "TAFFRAIL_CLUSTER_ID")]
+    pub(crate) cluster_id: Option<String>,
+    /// Found the cluster, once all controllers are there and were granted it; for the very first start only
+    #[arg(long)]
+    pub(crate) bootstrap: bool,
     #[command(flatten)]
     pub(crate) settings: SettingsArgs,
 }
@@ -183,6 +215,7 @@ impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         match self.command {
             Command::Up(args) => crate::up::run(&args),
+            Command::Controller(args) => crate::controller::run(&args),
             Command::Log(LogCommand::Import(args)) => crate::up::import(&args),
             Command::Validate(args) => validate::run(&args),
             Command::Config(ConfigCommand::Show(args)) => config::show(&args),

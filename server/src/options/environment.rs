@@ -8,7 +8,15 @@ use super::{Given, OptionsError, Source, known_names};
 const PREFIX: &str = "TAFFRAIL_";
 
 /// Variables that have this beginning and are no settings: those of flags, and those that the tests' rigs use.
-const OTHERS: [&str; 4] = ["TAFFRAIL_CONFIG", "TAFFRAIL_FILE", "TAFFRAIL_BIN", "TAFFRAIL_CACHE"];
+const OTHERS: [&str; 7] = [
+    "TAFFRAIL_CONFIG",
+    "TAFFRAIL_FILE",
+    "TAFFRAIL_BIN",
+    "TAFFRAIL_CACHE",
+    "TAFFRAIL_NODE_ID",
+    "TAFFRAIL_CONTROLLERS",
+    "TAFFRAIL_CLUSTER_ID",
+];
 
 /// Name of the variable for a setting.
 pub(super) fn variable(setting: &str) -> String {

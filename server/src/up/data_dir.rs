@@ -16,8 +16,11 @@ const LOCK: &str = "taffrail.lock";
 /// Folder of the partitions: one of Kafka's log directories.
 const LOGS: &str = "logs";
 
-/// Folder of the metadata.
+/// Folder of the metadata; those of further controllers have their number behind it.
 const METADATA: &str = "metadata";
+
+/// Controllers that `up` can run.
+const CONTROLLERS_MAX: i32 = 5;
 
 /// All that a controller has made in its folder before it says whose that is.
 const METADATA_LOCK: &str = "lock";
@@ -70,15 +73,16 @@ impl DataDir {
             bail!("the data directory {shown} is in use by {holder}: stop it first, or choose another --data-dir");
         }
         // Only the lock counts; the text is for whoever comes second.
-        let _ = file.set_len(0).and_then(|()| writeln!(file, "process {} (taffrail up)", std::process::id()));
+        let _ = file.set_len(0).and_then(|()| writeln!(file, "process {} (taffrail)", std::process::id()));
         Ok(Self { path, fresh, ephemeral, _lock: file })
     }
 
     /// Refuses a directory that was in use and has lost its metadata. Nothing could found a cluster there, and what stands
     /// in the partitions could not be told from what is new.
     pub(crate) fn check_whole(&self) -> anyhow::Result<()> {
-        let (metadata, logs) = (self.metadata(), self.logs());
-        if self.fresh || metadata.exists() {
+        let (metadata, logs) = (self.metadata(1), self.logs());
+        // Where there were several controllers, the others fill the disk of one again.
+        if self.fresh || self.controllers() > 0 {
             return Ok(());
         }
         bail!(
@@ -94,9 +98,14 @@ impl DataDir {
         &self.path
     }
 
-    /// Where the controller keeps the metadata.
-    pub(crate) fn metadata(&self) -> PathBuf {
-        self.path.join(METADATA)
+    /// Where controller `id` of `up` keeps the metadata, or the only one of the process.
+    pub(crate) fn metadata(&self, id: i32) -> PathBuf {
+        if id == 1 { self.path.join(METADATA) } else { self.path.join(format!("{METADATA}-{id}")) }
+    }
+
+    /// How many controllers of `up` have kept metadata here.
+    pub(crate) fn controllers(&self) -> i32 {
+        (1..=CONTROLLERS_MAX).rev().find(|id| self.metadata(*id).exists()).unwrap_or(0)
     }
 
     /// Where the broker keeps its partitions: one of Kafka's log directories.
@@ -149,7 +158,7 @@ mod tests {
         let first = DataDir::lock(path.clone(), false).unwrap();
         assert!(first.fresh);
         let error = DataDir::lock(path.clone(), false).unwrap_err().to_string();
-        assert!(error.contains(&format!("is in use by process {} (taffrail up)", std::process::id())), "{error}");
+        assert!(error.contains(&format!("is in use by process {} (taffrail)", std::process::id())), "{error}");
         std::fs::create_dir_all(first.logs().join("t-0")).unwrap();
         drop(first);
         assert!(!DataDir::lock(path, false).unwrap().fresh);
@@ -174,7 +183,7 @@ mod tests {
         let taken = DataDir::lock(path, false).unwrap();
         let error = taken.check_whole().unwrap_err().to_string();
         assert!(error.contains("metadata is gone") && error.contains("taffrail log import"), "{error}");
-        std::fs::create_dir(taken.metadata()).unwrap();
+        std::fs::create_dir(taken.metadata(1)).unwrap();
         taken.check_whole().unwrap();
     }
 

@@ -15,13 +15,14 @@ use taffrail_core::control::{BrokerIdentity, Command, CreateTopics, NewTopic, Re
 use taffrail_core::event::{Listener, SecurityProtocol};
 use taffrail_core::ids::TopicId;
 use taffrail_core::topic_name::{CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE};
-use taffrail_runtime::grpc::{self, Target};
+use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{random, task};
 use taffrail_storage::disk::real::RealDisk;
 use taffrail_storage::{ImportMode, ImportedPartition, inspect};
 
 use super::data_dir::DataDir;
-use super::{CONTROL_THREADS, CONTROLLER_ADDRESS, broker_role, start_controller};
+use super::quorum_role::QuorumRole;
+use super::{CONTROL_THREADS, broker_role};
 use crate::cli::{ImportArgs, print, table};
 use crate::exit::Exit;
 use crate::options::Options;
@@ -102,15 +103,16 @@ async fn adopt(
 ) -> anyhow::Result<()> {
     let static_config = broker_role::static_config(options, options.listen, dir);
     let config = broker_role::config(&static_config)?;
-    let (pipe, connector) = grpc::memory();
-    let listener = grpc::Listener::Memory(pipe);
-    let controller = start_controller(options, dir, listener, &static_config, &config).await?;
-    let known = controller.image();
+    let session_timeout = Duration::from_millis(u64::try_from(config.broker_session_timeout_ms).unwrap_or_default());
+    let stop = Shutdown::new();
+    let quorum = QuorumRole::start(1, options, dir, &static_config, session_timeout, &stop).await?;
+    let known = quorum.image();
     if let Some(name) = topics.keys().find(|name| known.topic(name).is_some()) {
         bail!("there is a topic {name} here already");
     }
     let storage = broker_role::open_storage(dir, &config).await?;
-    let directory_id = broker_role::claim(&dir.logs(), controller.cluster_id())?;
+    let cluster_id = quorum.cluster_id().await;
+    let directory_id = broker_role::claim(&dir.logs(), cluster_id)?;
     let importing = {
         let (storage, source) = (Arc::clone(&storage), source.to_owned());
         storage.pool().clone().run(move || storage.import(&source, mode)).await
@@ -118,11 +120,11 @@ async fn adopt(
     importing?.with_context(|| format!("{} cannot be adopted", source.display()))?;
     storage.close().await;
 
-    let client = ControllerClient::new(vec![(CONTROLLER_ADDRESS.to_owned(), Target::Memory(connector))])?;
+    let client = ControllerClient::new(quorum.members())?;
     let (host, port) = options.advertised(options.listen);
     let register = RegisterBroker {
         id: broker_role::BROKER,
-        cluster_id: Some(controller.cluster_id()),
+        cluster_id: Some(cluster_id),
         incarnation: random::uuid(),
         rack: None,
         listeners: vec![Listener {
@@ -155,8 +157,8 @@ async fn adopt(
     }
     client.propose(&Command::FenceBroker(identity), TIMEOUT).await?;
     drop(client);
-    controller.stop().await?;
-    Ok(())
+    stop.trigger();
+    quorum.stop().await
 }
 
 /// A topic with the id that it has, and with settings under which nothing of it is lost: Kafka's own settings of the topic

@@ -1,15 +1,15 @@
 //! `taffrail up`: a whole cluster in one process.
 //!
-//! The same roles as on many machines: a controller with its quorum of one, a broker, and the operator; they speak gRPC
-//! with each other through a pipe in memory. There is no second, simplified path.
+//! The same roles as on many machines: one controller or several, a broker, and the operator; they speak gRPC with each
+//! other through pipes in memory. There is no second, simplified path.
 
 mod broker_role;
 mod data_dir;
 mod import;
+mod quorum_role;
 mod summary;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,35 +17,28 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use futures::future::{Either, select};
 use taffrail_client::controller::ControllerClient;
-use taffrail_controller::{Controller, ControllerOptions, MetadataDir};
-use taffrail_core::config::BrokerConfig;
 use taffrail_operator::local::{self, LocalOperator};
 use taffrail_operator::platform::PlatformError;
 use taffrail_operator::platform::local::LocalPlatform;
 use taffrail_operator::reconcile::Desired;
-use taffrail_runtime::grpc::{Listener, Target, memory};
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shutdown::Shutdown;
-use taffrail_runtime::{open_files, random, signal, task, time};
+use taffrail_runtime::{open_files, signal, task, time};
 
 use crate::cli::UpArgs;
 use crate::exit::Exit;
 use crate::http::{self, Health};
 use crate::options::{MetricsAddress, Options};
+use crate::sockets::listen;
 use crate::telemetry::LogLevels;
 use broker_role::{BrokerRole, RoleEnd};
-use data_dir::DataDir;
+pub(crate) use data_dir::DataDir;
 pub(crate) use import::import;
+use quorum_role::QuorumRole;
 use summary::Summary;
 
 /// Threads for everything that is not on the data path.
 const CONTROL_THREADS: usize = 2;
-
-/// Number of the one controller.
-const CONTROLLER_ID: i32 = 1;
-
-/// What the one controller is called in the metadata; nobody dials it by this name.
-const CONTROLLER_ADDRESS: &str = "controller-1:9093";
 
 /// How long a change that the operator asks for may take.
 const PROPOSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -69,12 +62,12 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
     open_files::raise_limit();
     let dir = DataDir::take(&options)?;
     dir.check_whole()?;
-    task::block_on(CONTROL_THREADS, up(&options, &dir, &args.files, desired, loggers, started))?
+    task::block_on(CONTROL_THREADS, up(args, &options, &dir, desired, loggers, started))?
 }
 
 /// What runs, in the order in which it is stopped last.
 struct Running {
-    controller: Controller,
+    quorum: QuorumRole,
     broker: BrokerRole,
     operator: task::JoinHandle<()>,
     /// Ends the operator and the metrics address.
@@ -93,8 +86,8 @@ impl Running {
     ) -> Result<&'static str, RoleEnd> {
         // A controller that has failed changes nothing any more, but records are served on: better than no service.
         let without_controller = async {
-            let error = self.controller.failed().await;
-            tracing::error!(%error, "the controller has failed: topics and settings cannot change until a restart");
+            let error = self.quorum.failed().await;
+            tracing::error!(%error, "the controllers have failed: topics and settings cannot change until a restart");
             std::future::pending::<RoleEnd>().await
         };
         let failed = async { select(pin!(self.broker.failed()), pin!(without_controller)).await.factor_first().0 };
@@ -108,9 +101,9 @@ impl Running {
 
 /// Starts everything, says so, and stops everything when told to.
 async fn up(
+    args: &UpArgs,
     options: &Options,
     dir: &DataDir,
-    files: &[PathBuf],
     desired: Desired,
     loggers: Arc<LogLevels>,
     started: time::Instant,
@@ -118,18 +111,18 @@ async fn up(
     // From the first moment on: a signal that comes early must not end the process without a clean stop.
     let mut told = task::spawn(signal::terminate());
     let health = Health::default();
-    let (mut running, first) =
-        match select(pin!(start(options, dir, files, desired, loggers, &health)), &mut told).await {
-            Either::Left((running, _)) => running?,
-            Either::Right(_) => bail!("told to stop while starting: the next start recovers what was not closed"),
-        };
+    let (mut running, first) = match select(pin!(start(args, options, dir, desired, loggers, &health)), &mut told).await
+    {
+        Either::Left((running, _)) => running?,
+        Either::Right(_) => bail!("told to stop while starting: the next start recovers what was not closed"),
+    };
     let image = running.broker.metadata();
     let summary = Summary {
-        cluster_id: running.controller.cluster_id(),
+        cluster_id: running.quorum.cluster_id().await,
         clients: options.advertised(running.clients),
         metrics: running.metrics,
         data: dir,
-        files,
+        files: &args.files,
         pass: &first,
         image: &image,
         took: started.elapsed(),
@@ -148,9 +141,9 @@ async fn up(
 
 /// Starts everything; gives what runs, and what the operator's first pass found.
 async fn start(
+    args: &UpArgs,
     options: &Options,
     dir: &DataDir,
-    files: &[PathBuf],
     desired: Desired,
     loggers: Arc<LogLevels>,
     health: &Health,
@@ -168,21 +161,20 @@ async fn start(
         task::spawn(http::serve(listener, health.clone(), stop.clone()));
     }
 
-    let (pipe, connector) = memory();
-    let controllers = vec![(CONTROLLER_ADDRESS.to_owned(), Target::Memory(connector))];
     let static_config = broker_role::static_config(options, clients, dir);
     let config = broker_role::config(&static_config)?;
-    let (controller, storage) = futures::future::join(
-        start_controller(options, dir, Listener::Memory(pipe), &static_config, &config),
+    let session_timeout = Duration::from_millis(u64::try_from(config.broker_session_timeout_ms).unwrap_or_default());
+    let (quorum, storage) = futures::future::join(
+        QuorumRole::start(args.controllers(), options, dir, &static_config, session_timeout, &stop),
         broker_role::open_storage(dir, &config),
     )
     .await;
-    let (controller, storage) = (controller?, storage?);
-    broker_role::check_not_lost(&dir.logs(), &storage, &controller.image())?;
+    let (quorum, storage) = (quorum?, storage?);
+    broker_role::check_not_lost(&dir.logs(), &storage, &quorum.image())?;
     let mut broker = BrokerRole::start(broker_role::Start {
-        cluster_id: controller.cluster_id(),
+        cluster_id: quorum.cluster_id().await,
         static_config,
-        controllers: controllers.clone(),
+        controllers: quorum.members(),
         storage,
         advertised: options.advertised(clients),
         logs: dir.logs(),
@@ -192,14 +184,14 @@ async fn start(
     .await?;
     health.add(broker.registry());
 
-    let platform = platform(ControllerClient::new(controllers)?, &broker);
-    let mut operator = LocalOperator::new(platform, files.to_vec(), desired);
+    let platform = platform(ControllerClient::new(quorum.members())?, &broker);
+    let mut operator = LocalOperator::new(platform, args.files.clone(), desired);
     let first = operator.pass().await?;
     first.log(&local::Pass::default());
     broker.serve(socket);
     health.set_ready(true);
     let operator = task::spawn(operator.run(first.clone(), stop.clone()));
-    Ok((Running { controller, broker, operator, stop, clients, metrics }, first))
+    Ok((Running { quorum, broker, operator, stop, clients, metrics }, first))
 }
 
 /// Stops everything, unless that takes too long or somebody asks a second time.
@@ -222,42 +214,11 @@ impl Running {
     async fn stop(self) -> anyhow::Result<()> {
         self.stop.trigger();
         self.operator.await.context("the operator failed")?;
-        // Whatever happened to the broker, the controller is stopped in order.
+        // Whatever happened to the broker, the controllers are stopped in order.
         let broker = self.broker.stop().await;
-        self.controller.stop().await?;
+        self.quorum.stop().await?;
         broker
     }
-}
-
-async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
-            anyhow::anyhow!("{address} is taken by another process: stop it, or choose another address with {flag}")
-        }
-        _ => anyhow::anyhow!("cannot listen on {address} ({flag}): {error}"),
-    })
-}
-
-async fn start_controller(
-    options: &Options,
-    dir: &DataDir,
-    listener: Listener,
-    static_config: &taffrail_core::config::Overrides,
-    config: &BrokerConfig,
-) -> anyhow::Result<Controller> {
-    let session_ms = u64::try_from(config.broker_session_timeout_ms).unwrap_or_default();
-    let metadata_dir = if options.ephemeral { MetadataDir::Memory } else { MetadataDir::Folder(dir.metadata()) };
-    let started = Controller::start(ControllerOptions {
-        id: CONTROLLER_ID,
-        metadata_dir,
-        // Only a directory with nothing in it founds a cluster: lost metadata must not be taken for a new beginning.
-        bootstrap: dir.fresh.then(random::uuid),
-        listener,
-        advertised: CONTROLLER_ADDRESS.to_owned(),
-        static_config: static_config.clone(),
-        session_timeout: Duration::from_millis(session_ms),
-    });
-    started.await.with_context(|| format!("the controller cannot start from {}", dir.metadata().display()))
 }
 
 /// The operator's view of this process.

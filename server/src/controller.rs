@@ -1,0 +1,129 @@
+//! `taffrail controller`: one controller as a process of its own.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures::future::{Either, select};
+use taffrail_controller::{Controller, ControllerError, ControllerOptions, Dialer, MetadataDir};
+use taffrail_core::config::{BrokerConfig, BrokerLayers};
+use taffrail_core::ids::Uuid;
+use taffrail_runtime::grpc::Listener;
+use taffrail_runtime::shutdown::Shutdown;
+use taffrail_runtime::{open_files, random, signal, task, time};
+
+use crate::cli::ControllerArgs;
+use crate::exit::Exit;
+use crate::http::{self, Health};
+use crate::options::{MetricsAddress, Options, OptionsError, Source};
+use crate::sockets::listen;
+use crate::up::DataDir;
+
+/// Threads of the process beside those of the store.
+const CONTROL_THREADS: usize = 2;
+
+/// Where a controller listens unless told otherwise.
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9093);
+
+/// What the process is to do.
+struct Plan {
+    options: Options,
+    id: i32,
+    listen: SocketAddr,
+    servers: Vec<String>,
+    cluster: Option<Uuid>,
+    bootstrap: Option<Uuid>,
+}
+
+/// Runs until a signal, or until the controller fails.
+pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<Exit> {
+    let plan = Plan::of(args)?;
+    let _ = crate::telemetry::start(&plan.options)?;
+    open_files::raise_limit();
+    let dir = DataDir::take(&plan.options)?;
+    task::block_on(CONTROL_THREADS, serve(&plan, &dir))?
+}
+
+impl Plan {
+    fn of(args: &ControllerArgs) -> anyhow::Result<Self> {
+        let given = args.settings.collect()?;
+        let options = Options::resolve(&given)?;
+        let listen = if given.source("listen") == Source::Default { LISTEN } else { options.listen };
+        let conflict = |text: String| OptionsError::Conflict(text);
+        if args.node_id < 0 {
+            return Err(conflict(format!("--node-id {}: a number from 0 on is needed", args.node_id)).into());
+        }
+        for server in &args.controllers {
+            if !server.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) {
+                return Err(conflict(format!("--controllers {server}: host:port is needed")).into());
+            }
+        }
+        let cluster = args
+            .cluster_id
+            .as_deref()
+            .map(|text| text.parse::<Uuid>().map_err(|error| conflict(format!("--cluster-id {text}: {error}"))));
+        let cluster = cluster.transpose()?;
+        if args.bootstrap && cluster.is_none() && args.controllers.len() > 1 {
+            let text = "--bootstrap needs --cluster-id: all controllers must be granted the same cluster";
+            return Err(conflict(text.to_owned()).into());
+        }
+        let bootstrap = args.bootstrap.then(|| cluster.unwrap_or_else(random::uuid));
+        Ok(Self { options, id: args.node_id, listen, servers: args.controllers.clone(), cluster, bootstrap })
+    }
+}
+
+async fn serve(plan: &Plan, dir: &DataDir) -> anyhow::Result<Exit> {
+    let mut told = task::spawn(signal::terminate());
+    let socket = listen(plan.listen, "--listen").await?;
+    let bound = socket.local_addr()?;
+    let (host, port) = plan.options.advertised(bound);
+    let advertised = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let health = Health::default();
+    let stop = Shutdown::new();
+    if let MetricsAddress::At(address) = plan.options.metrics {
+        task::spawn(http::serve(listen(address, "--metrics").await?, health.clone(), stop.clone()));
+    }
+    let layers = BrokerLayers { static_broker: plan.options.broker.clone(), ..BrokerLayers::default() };
+    let session_ms = BrokerConfig::resolve(&layers)?.broker_session_timeout_ms;
+    let memory = plan.options.ephemeral;
+    let controller = Controller::start(ControllerOptions {
+        id: plan.id,
+        metadata_dir: if memory { MetadataDir::Memory } else { MetadataDir::Folder(dir.metadata(1)) },
+        bootstrap: plan.bootstrap,
+        cluster: plan.cluster,
+        servers: plan.servers.clone(),
+        dialer: Dialer::default(),
+        listener: Listener::Tcp(socket),
+        advertised: advertised.clone(),
+        static_config: plan.options.broker.clone(),
+        session_timeout: Duration::from_millis(u64::try_from(session_ms).unwrap_or_default()),
+    });
+    let controller =
+        controller.await.with_context(|| format!("the controller cannot start from {}", dir.metadata(1).display()))?;
+    crate::cli::write(&format!("controller {} listens at {advertised}\n", plan.id))?;
+    let end = {
+        let ready = async {
+            let cluster = controller.founded().await;
+            tracing::info!(controller = plan.id, %cluster, "part of the cluster");
+            health.set_ready(true);
+            std::future::pending::<ControllerError>().await
+        };
+        let failed = async { select(pin!(controller.failed()), pin!(ready)).await.factor_first().0 };
+        match select(&mut told, pin!(failed)).await {
+            Either::Left((Ok(Ok(signal)), _)) => Ok(signal),
+            Either::Left((told, _)) => Err(anyhow::anyhow!("signals cannot be received: {told:?}")),
+            Either::Right((error, _)) => Err(error.into()),
+        }
+    };
+    health.set_ready(false);
+    stop.trigger();
+    let stopping = time::monotonic();
+    match time::timeout(plan.options.stop_timeout, controller.stop()).await {
+        Ok(stopped) => stopped?,
+        Err(_) => bail!("not stopped in time: what was committed is on disk"),
+    }
+    let signal = end?;
+    tracing::info!(signal, took_ms = stopping.elapsed().as_millis() as u64, "stopped");
+    Ok(Exit::Done)
+}
