@@ -13,7 +13,7 @@ use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::{MetadataEvent, ResourceKind};
 use taffrail_core::ids::BrokerId;
 use taffrail_core::image::MetadataImage;
-use taffrail_protocol::rpc::Committed;
+use taffrail_protocol::rpc::{Committed, Quorum, VoterChange};
 use taffrail_runtime::blocking::Pool;
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shard::Shards;
@@ -37,8 +37,17 @@ const RESPONSE_COPIES_MAX_BYTES: usize = 64 * 1024 * 1024;
 pub trait Controller: Send + Sync {
     /// Has the active controller carry out `command`. The answer comes when its events are committed, with the offset of
     /// the last of them in the metadata log.
-    fn propose(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Committed, ControlError>> + Send + '_>>;
+    fn propose(&self, command: Command) -> Answer<'_, Committed>;
+
+    /// Who votes among the controllers, and how far each of them is.
+    fn describe_quorum(&self) -> Answer<'_, Quorum>;
+
+    /// Has the active controller change who votes. The answer comes when that is committed.
+    fn change_voters(&self, change: VoterChange) -> Answer<'_, ()>;
 }
+
+/// What a controller answers, in time.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, ControlError>> + Send + 'a>>;
 
 /// What a broker is made of.
 pub struct BrokerParts {

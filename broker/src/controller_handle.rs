@@ -2,20 +2,19 @@
 
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
 use std::time::Duration;
 
 use taffrail_core::control::{Command, ControlError};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::ids::Uuid;
 use taffrail_protocol::rpc::{
-    CallError, Committed, ControllerCalls, Controllers, Heartbeat, HeartbeatAnswer, MetadataStream,
+    CallError, Committed, ControllerCalls, Controllers, Heartbeat, HeartbeatAnswer, MetadataStream, Quorum, VoterChange,
 };
 use taffrail_runtime::grpc::{self, Target};
 use taffrail_runtime::time;
 use tonic::transport::Channel;
 
-use crate::broker::Controller;
+use crate::broker::{Answer, Controller};
 
 /// How long a call is tried again when its caller sets no limit.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -66,10 +65,21 @@ impl ControllerHandle {
 }
 
 impl Controller for ControllerHandle {
-    fn propose(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Committed, ControlError>> + Send + '_>> {
+    fn propose(&self, command: Command) -> Answer<'_, Committed> {
         Box::pin(async move {
             let command = &command;
             self.call(|controller| async move { controller.propose(command).await }).await
+        })
+    }
+
+    fn describe_quorum(&self) -> Answer<'_, Quorum> {
+        Box::pin(self.call(|controller| async move { controller.describe_quorum().await }))
+    }
+
+    fn change_voters(&self, change: VoterChange) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let change = &change;
+            self.call(|controller| async move { controller.change_voters(change).await }).await
         })
     }
 }

@@ -18,7 +18,7 @@ mod metrics;
 mod registration;
 mod replica;
 
-pub use broker::{Broker, BrokerParts, Controller};
+pub use broker::{Answer, Broker, BrokerParts, Controller};
 pub use client_info::ClientInfo;
 pub use controller_handle::ControllerHandle;
 pub use follower::follow_metadata;

@@ -108,8 +108,11 @@ api_keys! {
     DeleteGroups = 42, 0..=3, flexible 2;
     IncrementalAlterConfigs = 44, 0..=1, flexible 1;
     OffsetDelete = 47, 0..=0, flexible NEVER;
+    DescribeQuorum = 55, 0..=2, flexible 0;
     DescribeCluster = 60, 0..=2, flexible 0;
     DescribeTopicPartitions = 75, 0..=0, flexible 0;
+    AddRaftVoter = 80, 0..=1, flexible 0;
+    RemoveRaftVoter = 81, 0..=0, flexible 0;
 }
 
 impl ApiKey {

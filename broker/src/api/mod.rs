@@ -4,6 +4,7 @@
 //! the order of answers are done here and in the listener. Produce and Fetch have ways of their own, because the bytes are
 //! there.
 
+mod add_raft_voter;
 mod alter_configs;
 mod api_versions;
 mod broker_loggers;
@@ -17,6 +18,7 @@ mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
 mod describe_log_dirs;
+mod describe_quorum;
 mod describe_topic_partitions;
 mod fetch;
 mod find_coordinator;
@@ -33,6 +35,7 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod remove_raft_voter;
 mod sasl_handshake;
 mod sync_group;
 pub(crate) mod wire;
@@ -152,6 +155,10 @@ fn dispatch(call: Call) -> Started {
         ApiKey::IncrementalAlterConfigs => call.answer(Pace::Alone, incremental_alter_configs::handle),
         ApiKey::DescribeCluster => call.answer(Pace::Alone, describe_cluster::handle),
         ApiKey::DescribeTopicPartitions => call.answer(Pace::Alone, describe_topic_partitions::handle),
+        ApiKey::DescribeQuorum => call.answer(Pace::Alone, describe_quorum::handle),
+        // Wait for the new voter to catch up, or for the commit.
+        ApiKey::AddRaftVoter => call.answer(Pace::Waiting, add_raft_voter::handle),
+        ApiKey::RemoveRaftVoter => call.answer(Pace::Waiting, remove_raft_voter::handle),
         ApiKey::FindCoordinator => call.answer(Pace::Alone, find_coordinator::handle),
         // Waits for other members; a heartbeat or a leave behind it must not wait for them.
         ApiKey::JoinGroup => call.answer(Pace::Waiting, join_group::handle),

@@ -6,9 +6,9 @@ use taffrail_protocol::message::describe_configs_request::DescribeConfigsResourc
 use taffrail_protocol::message::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use taffrail_protocol::message::metadata_request::MetadataRequestTopic;
 use taffrail_protocol::message::{
-    ApiVersionsRequest, CreatePartitionsRequest, DescribeConfigsRequest, DescribeLogDirsRequest,
-    DescribeTopicPartitionsRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest, MetadataRequest,
-    SaslHandshakeRequest,
+    AddRaftVoterRequest, ApiVersionsRequest, CreatePartitionsRequest, DescribeConfigsRequest, DescribeLogDirsRequest,
+    DescribeQuorumRequest, DescribeTopicPartitionsRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest,
+    MetadataRequest, RemoveRaftVoterRequest, SaslHandshakeRequest, add_raft_voter_request, describe_quorum_request,
 };
 
 use super::cluster::{Client, Cluster, batch, topic_name};
@@ -32,6 +32,40 @@ async fn versions_and_the_refusal_of_sasl_are_told_before_anything_else() {
     assert!(response.api_keys.iter().any(|key| (key.api_key, key.min_version, key.max_version) == (0, 0, 13)));
     let handshake = client.call(1, &SaslHandshakeRequest::default().with_mechanism("PLAIN".into())).await;
     assert_eq!(handshake.error_code, ErrorCode::IllegalSaslState.code());
+}
+
+#[tokio::test]
+async fn the_quorum_is_described_and_changed_as_kafkas_tools_expect() {
+    let cluster = Cluster::start().await;
+    let mut client = cluster.client().await;
+    let describe = |topic: &str| {
+        let partition = describe_quorum_request::PartitionData::default();
+        let topic = describe_quorum_request::TopicData::default()
+            .with_topic_name(topic_name(topic))
+            .with_partitions(vec![partition]);
+        DescribeQuorumRequest::default().with_topics(vec![topic])
+    };
+    let answer = client.call(2, &describe("__cluster_metadata")).await;
+    let partition = &answer.topics[0].partitions[0];
+    assert_eq!((answer.error_code, partition.leader_id.0, partition.leader_epoch), (0, 1, 3));
+    assert_eq!((partition.high_watermark, partition.current_voters[0].log_end_offset), (5, 5));
+    assert_eq!((&*answer.nodes[0].listeners[0].host, answer.nodes[0].listeners[0].port), ("localhost", 9093));
+    let unknown = client.call(2, &describe("other")).await;
+    assert_eq!(unknown.topics[0].partitions[0].error_code, ErrorCode::UnknownTopicOrPartition.code());
+
+    let add = |id: i32| {
+        let listener = add_raft_voter_request::Listener::default().with_host("localhost".into()).with_port(9094);
+        AddRaftVoterRequest::default().with_voter_id(id).with_listeners(vec![listener])
+    };
+    assert_eq!(client.call(1, &add(2)).await.error_code, 0);
+    assert_eq!(client.call(0, &add(1)).await.error_code, ErrorCode::DuplicateVoter.code());
+    let nowhere = add(2).with_listeners(Vec::new());
+    assert_eq!(client.call(1, &nowhere).await.error_code, ErrorCode::InvalidRequest.code());
+    let foreign = add(2).with_cluster_id(Some("another".into()));
+    assert_eq!(client.call(1, &foreign).await.error_code, ErrorCode::InconsistentClusterId.code());
+    let remove = |id: i32| RemoveRaftVoterRequest::default().with_cluster_id(None).with_voter_id(id);
+    assert_eq!(client.call(0, &remove(1)).await.error_code, 0);
+    assert_eq!(client.call(0, &remove(7)).await.error_code, ErrorCode::VoterNotFound.code());
 }
 
 #[tokio::test]

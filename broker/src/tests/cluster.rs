@@ -1,9 +1,7 @@
 //! What the tests need: a cluster of one broker, and a client that says what they want it to.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -13,6 +11,7 @@ use taffrail_core::control::{
     BrokerIdentity, Command, ControlError, Inputs, Lags, LogLevel, LoggerChanges, ROOT_LOGGER, RegisterBroker, Reply,
     decide,
 };
+use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::{Listener, SecurityProtocol};
 use taffrail_core::ids::{BrokerId, Uuid};
 use taffrail_core::image::MetadataImage;
@@ -23,6 +22,7 @@ use taffrail_protocol::message::fetch_response::PartitionData;
 use taffrail_protocol::message::produce_request::{PartitionProduceData, TopicProduceData};
 use taffrail_protocol::message::produce_response::PartitionProduceResponse;
 use taffrail_protocol::message::{CreateTopicsRequest, FetchRequest, ProduceRequest, Request, TopicName};
+use taffrail_protocol::rpc::{ControllerAddress, Quorum, QuorumMember, VoterChange, VoterId};
 use taffrail_protocol::{request, response};
 use taffrail_runtime::net::{TcpListener, TcpStream, connect};
 use taffrail_runtime::shard::Shards;
@@ -33,6 +33,7 @@ use taffrail_storage::{Storage, StorageOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 
+use crate::broker::Answer;
 use crate::{Broker, BrokerParts, Committed, Controller, Loggers};
 
 /// How long a test waits for what must happen.
@@ -83,8 +84,26 @@ impl LocalController {
 }
 
 impl Controller for LocalController {
-    fn propose(&self, command: Command) -> Pin<Box<dyn Future<Output = Result<Committed, ControlError>> + Send + '_>> {
+    fn propose(&self, command: Command) -> Answer<'_, Committed> {
         Box::pin(self.carry_out(command))
+    }
+
+    fn describe_quorum(&self) -> Answer<'_, Quorum> {
+        let voter = VoterId { id: 1, directory_id: Uuid([1; 16]) };
+        let (address, now) = ("localhost:9093".to_owned(), Some(7));
+        let member = QuorumMember { voter, address, log_end: Some(5), last_heard_ms: now, last_caught_up_ms: now };
+        let active = Some(ControllerAddress { id: 1, address: member.address.clone() });
+        let quorum = Quorum { active, term: 3, committed_log_end: 5, voters: vec![member], observers: Vec::new() };
+        Box::pin(std::future::ready(Ok(quorum)))
+    }
+
+    fn change_voters(&self, change: VoterChange) -> Answer<'_, ()> {
+        let refused = match change {
+            VoterChange::Add { voter, .. } if voter.id == 1 => Err(ControlError::plain(ErrorCode::DuplicateVoter)),
+            VoterChange::Remove(voter) if voter.id != 1 => Err(ControlError::plain(ErrorCode::VoterNotFound)),
+            VoterChange::Add { .. } | VoterChange::Remove(_) => Ok(()),
+        };
+        Box::pin(std::future::ready(refused))
     }
 }
 

@@ -38,6 +38,9 @@ pub(super) const fn shape(key: ApiKey) -> Shape {
         ApiKey::OffsetDelete => OFFSET_DELETE,
         ApiKey::DescribeCluster => DESCRIBE_CLUSTER,
         ApiKey::DescribeTopicPartitions => DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey::DescribeQuorum => DESCRIBE_QUORUM,
+        ApiKey::AddRaftVoter => ADD_RAFT_VOTER,
+        ApiKey::RemoveRaftVoter => REMOVE_RAFT_VOTER,
     }
 }
 
@@ -412,3 +415,28 @@ const DESCRIBE_TOPIC_PARTITIONS: Shape = &[
     field("response_partition_limit", 0, INT32),
     field("cursor", 0, Kind::NullableStruct(&[field("topic_name", 0, TEXT), field("partition_index", 0, INT32)])),
 ];
+
+const DESCRIBE_QUORUM: Shape = &[field(
+    "topics",
+    0,
+    array_of(&Kind::Struct(&[
+        field("topic_name", 0, TEXT),
+        field("partitions", 0, array_of(&Kind::Struct(&[field("partition_index", 0, INT32)]))),
+    ])),
+)];
+
+const ADD_RAFT_VOTER: Shape = &[
+    field("cluster_id", 0, TEXT),
+    field("timeout_ms", 0, INT32),
+    field("voter_id", 0, INT32),
+    field("voter_directory_id", 0, UUID),
+    field(
+        "listeners",
+        0,
+        array_of(&Kind::Struct(&[field("name", 0, TEXT), field("host", 0, TEXT), field("port", 0, INT16)])),
+    ),
+    field("ack_when_committed", 1, BOOL),
+];
+
+const REMOVE_RAFT_VOTER: Shape =
+    &[field("cluster_id", 0, TEXT), field("voter_id", 0, INT32), field("voter_directory_id", 0, UUID)];

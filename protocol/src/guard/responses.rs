@@ -37,6 +37,8 @@ pub(super) const fn shape(key: ApiKey) -> Shape {
         ApiKey::OffsetDelete => OFFSET_DELETE,
         ApiKey::DescribeCluster => DESCRIBE_CLUSTER,
         ApiKey::DescribeTopicPartitions => DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey::DescribeQuorum => DESCRIBE_QUORUM,
+        ApiKey::AddRaftVoter | ApiKey::RemoveRaftVoter => VOTER_CHANGED,
     }
 }
 
@@ -710,3 +712,52 @@ const DESCRIBE_TOPIC_PARTITIONS: Shape = &[
     ),
     field("next_cursor", 0, Kind::NullableStruct(&[field("topic_name", 0, TEXT), field("partition_index", 0, INT32)])),
 ];
+
+const REPLICA_STATE: Kind = Kind::Struct(&[
+    field("replica_id", 0, INT32),
+    field("replica_directory_id", 2, UUID),
+    field("log_end_offset", 0, INT64),
+    field("last_fetch_timestamp", 1, INT64),
+    field("last_caught_up_timestamp", 1, INT64),
+]);
+
+const DESCRIBE_QUORUM: Shape = &[
+    field("error_code", 0, INT16),
+    field("error_message", 2, TEXT),
+    field(
+        "topics",
+        0,
+        array_of(&Kind::Struct(&[
+            field("topic_name", 0, TEXT),
+            field(
+                "partitions",
+                0,
+                array_of(&Kind::Struct(&[
+                    field("partition_index", 0, INT32),
+                    field("error_code", 0, INT16),
+                    field("error_message", 2, TEXT),
+                    field("leader_id", 0, INT32),
+                    field("leader_epoch", 0, INT32),
+                    field("high_watermark", 0, INT64),
+                    field("current_voters", 0, array_of(&REPLICA_STATE)),
+                    field("observers", 0, array_of(&REPLICA_STATE)),
+                ])),
+            ),
+        ])),
+    ),
+    field(
+        "nodes",
+        2,
+        array_of(&Kind::Struct(&[
+            field("node_id", 0, INT32),
+            field(
+                "listeners",
+                0,
+                array_of(&Kind::Struct(&[field("name", 0, TEXT), field("host", 0, TEXT), field("port", 0, INT16)])),
+            ),
+        ])),
+    ),
+];
+
+const VOTER_CHANGED: Shape =
+    &[field("throttle_time_ms", 0, INT32), field("error_code", 0, INT16), field("error_message", 0, TEXT)];

@@ -87,6 +87,11 @@ by_codec! {
     DescribeCluster DescribeClusterResponse;
     DescribeTopicPartitions DescribeTopicPartitionsRequest;
     DescribeTopicPartitions DescribeTopicPartitionsResponse;
+    DescribeQuorum DescribeQuorumRequest;
+    DescribeQuorum DescribeQuorumResponse;
+    AddRaftVoter AddRaftVoterResponse as at most 0;
+    RemoveRaftVoter RemoveRaftVoterRequest;
+    RemoveRaftVoter RemoveRaftVoterResponse;
 }
 
 /// Pairs each request with its response.

@@ -1,13 +1,14 @@
 //! The messages that are served, as structs; the only place that names the codec crate's.
 //!
 //! `kafka-protocol` 0.18 knows Kafka 4.1. What 4.4 added since then is written by hand and stands here beside the rest:
-//! ListOffsets 11 (same bytes as 10), DescribeLogDirs 5, DeleteGroups 3, ApiVersions 5, and OffsetCommit and OffsetFetch
+//! ListOffsets 11 (same bytes as 10), AddRaftVoter 1, DescribeLogDirs 5, DeleteGroups 3, ApiVersions 5, and OffsetCommit and OffsetFetch
 //! 10 (topic ids instead of names). Structs of that crate are made with `default()` and the `with_` setters; a field that
 //! a version does not have must be left at its default, unless Kafka calls it ignorable.
 //!
 //! Each module below is named after its message and has its nested structs, for instance
 //! [`metadata_response::MetadataResponseTopic`].
 
+mod add_raft_voter;
 mod api_versions;
 mod codec;
 mod delete_groups;
@@ -20,27 +21,29 @@ use bytes::{Bytes, BytesMut};
 use taffrail_core::ids::Uuid;
 
 pub use kafka_protocol::messages::{
-    AlterConfigsRequest, AlterConfigsResponse, ApiVersionsResponse, BrokerId, ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription, CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest,
-    CreateTopicsResponse, DeleteGroupsRequest, DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest,
-    DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest,
+    AddRaftVoterResponse, AlterConfigsRequest, AlterConfigsResponse, ApiVersionsResponse, BrokerId,
+    ConsumerProtocolAssignment, ConsumerProtocolSubscription, CreatePartitionsRequest, CreatePartitionsResponse,
+    CreateTopicsRequest, CreateTopicsResponse, DeleteGroupsRequest, DeleteRecordsRequest, DeleteRecordsResponse,
+    DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest,
     DescribeConfigsResponse, DescribeGroupsRequest, DescribeGroupsResponse, DescribeLogDirsRequest,
-    DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, FetchRequest, FetchResponse,
-    FindCoordinatorRequest, FindCoordinatorResponse, GroupId, HeartbeatRequest, HeartbeatResponse,
-    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse,
-    JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse,
-    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetCommitRequest,
-    OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse, OffsetFetchRequest, OffsetFetchResponse,
-    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse, ProducerId,
-    SaslHandshakeRequest, SaslHandshakeResponse, SyncGroupRequest, SyncGroupResponse, TopicName, TransactionalId,
+    DescribeQuorumRequest, DescribeQuorumResponse, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
+    FetchRequest, FetchResponse, FindCoordinatorRequest, FindCoordinatorResponse, GroupId, HeartbeatRequest,
+    HeartbeatResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest,
+    InitProducerIdResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
+    ListGroupsRequest, ListGroupsResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
+    OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse, OffsetFetchRequest,
+    OffsetFetchResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
+    ProducerId, RemoveRaftVoterRequest, RemoveRaftVoterResponse, SaslHandshakeRequest, SaslHandshakeResponse,
+    SyncGroupRequest, SyncGroupResponse, TopicName, TransactionalId,
 };
 pub use kafka_protocol::messages::{
-    alter_configs_request, alter_configs_response, api_versions_response, consumer_protocol_assignment,
-    consumer_protocol_subscription, create_partitions_request, create_partitions_response, create_topics_request,
-    create_topics_response, delete_groups_request, delete_records_request, delete_records_response,
-    delete_topics_request, delete_topics_response, describe_cluster_request, describe_cluster_response,
-    describe_configs_request, describe_configs_response, describe_groups_request, describe_groups_response,
-    describe_log_dirs_request, describe_topic_partitions_request, describe_topic_partitions_response, fetch_request,
+    add_raft_voter_request, alter_configs_request, alter_configs_response, api_versions_response,
+    consumer_protocol_assignment, consumer_protocol_subscription, create_partitions_request,
+    create_partitions_response, create_topics_request, create_topics_response, delete_groups_request,
+    delete_records_request, delete_records_response, delete_topics_request, delete_topics_response,
+    describe_cluster_request, describe_cluster_response, describe_configs_request, describe_configs_response,
+    describe_groups_request, describe_groups_response, describe_log_dirs_request, describe_quorum_request,
+    describe_quorum_response, describe_topic_partitions_request, describe_topic_partitions_response, fetch_request,
     fetch_response, find_coordinator_request, find_coordinator_response, heartbeat_request, heartbeat_response,
     incremental_alter_configs_request, incremental_alter_configs_response, init_producer_id_request,
     init_producer_id_response, join_group_request, join_group_response, leave_group_request, leave_group_response,
@@ -54,6 +57,7 @@ pub use kafka_protocol::protocol::StrBytes;
 /// A 16-byte id as the message structs hold it; [`from_wire_id`] and [`to_wire_id`] turn it into ours and back.
 pub use uuid::Uuid as WireUuid;
 
+pub use self::add_raft_voter::AddRaftVoterRequest;
 pub use self::api_versions::{ApiVersionsRequest, api_versions_request};
 pub use self::delete_groups::{DeleteGroupsResponse, delete_groups_response};
 pub use self::describe_log_dirs::{DescribeLogDirsResponse, describe_log_dirs_response};
@@ -141,6 +145,9 @@ macro_rules! for_each_key {
             OffsetDelete OffsetDeleteRequest OffsetDeleteResponse;
             DescribeCluster DescribeClusterRequest DescribeClusterResponse;
             DescribeTopicPartitions DescribeTopicPartitionsRequest DescribeTopicPartitionsResponse;
+            DescribeQuorum DescribeQuorumRequest DescribeQuorumResponse;
+            AddRaftVoter AddRaftVoterRequest AddRaftVoterResponse;
+            RemoveRaftVoter RemoveRaftVoterRequest RemoveRaftVoterResponse;
         }
     };
 }
