@@ -17,7 +17,8 @@ use crate::options::{LogFormat, Options, OptionsError};
 
 /// Libraries that tell at `info` what only their builders understand. A directive that names one of them wins.
 /// openraft calls every call to a controller that is away an error; what matters of that is told by the controller.
-const QUIET: &str = "openraft=off,sled=warn,h2=warn,hyper=warn,tonic=warn,tower=warn";
+const QUIET: &str =
+    "openraft=warn,openraft::replication=off,openraft::core=off,sled=warn,h2=warn,hyper=warn,tonic=warn,tower=warn";
 
 /// What people see on a terminal who did not ask for more: what is wrong, and what becomes of the files that they edit.
 const TERMINAL: &str = "warn,taffrail_operator=info";
