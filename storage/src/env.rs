@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use taffrail_core::ids::{Offset, TopicPartition};
+use tokio::sync::Notify;
 
 use crate::disk::Disk;
 use crate::error::{AppendError, Reason};
@@ -47,6 +48,8 @@ pub(crate) struct Env {
     changed: Mutex<Vec<Weak<Log>>>,
     /// Files and folders to remove.
     removals: Mutex<Vec<Removal>>,
+    /// Told when one of the two lists gets something.
+    noted: Notify,
 }
 
 impl Env {
@@ -77,6 +80,7 @@ impl Env {
             appended_bytes: AtomicU64::new(0),
             changed: Mutex::default(),
             removals: Mutex::default(),
+            noted: Notify::new(),
         }
     }
 
@@ -142,7 +146,16 @@ impl Env {
     /// Puts a log on the list of those that the next round of maintenance looks at. The log sees to it that it is on the
     /// list only once.
     pub(crate) fn note_changed(&self, log: Weak<Log>) {
-        self.changed.lock().push(log);
+        let mut changed = self.changed.lock();
+        changed.push(log);
+        if changed.len() == 1 {
+            self.noted.notify_one();
+        }
+    }
+
+    /// Waits until something is put on one of the lists.
+    pub(crate) async fn noted(&self) {
+        self.noted.notified().await;
     }
 
     /// Takes the list of changed logs.
@@ -153,6 +166,7 @@ impl Env {
     /// Asks maintenance to remove a file or a folder after a while.
     pub(crate) fn note_removal(&self, path: PathBuf, delay_ms: i64) {
         self.removals.lock().push(Removal { path, delay_ms });
+        self.noted.notify_one();
     }
 
     /// Takes the list of what is to be removed.

@@ -22,6 +22,11 @@ impl<T> Deadlines<T> {
         self.next += 1;
     }
 
+    /// When the next thing is due.
+    pub(super) fn next_ms(&self) -> Option<i64> {
+        self.waiting.first_key_value().map(|((due_ms, _), _)| *due_ms)
+    }
+
     /// The next thing whose time has come.
     pub(super) fn pop(&mut self, now_ms: i64) -> Option<T> {
         let entry = self.waiting.first_entry()?;
@@ -39,7 +44,7 @@ mod tests {
         for (due_ms, thing) in [(30, 'c'), (10, 'a'), (i64::MAX, 'z'), (10, 'b')] {
             deadlines.push(due_ms, thing);
         }
-        assert_eq!(deadlines.pop(9), None);
+        assert_eq!((deadlines.next_ms(), deadlines.pop(9)), (Some(10), None));
         let popped: String = std::iter::from_fn(|| deadlines.pop(30)).collect();
         assert_eq!(popped, "abc");
     }

@@ -20,7 +20,7 @@ mod deadlines;
 
 use deadlines::Deadlines;
 
-/// How often the lists are looked at.
+/// How often the lists are looked at while there is something on them.
 const ROUND: Duration = Duration::from_millis(100);
 
 /// How often it is looked whether the data directory is still there.
@@ -96,9 +96,31 @@ impl Maintenance {
     pub async fn run(mut self, shutdown: Shutdown) {
         while !shutdown.is_triggered() {
             self.round(time::unix_ms()).await;
-            // The end of the wait and the word to stop lead to the same question.
+            // The end of the waits and the word to stop lead to the same question. What is noted meanwhile comes together.
             let _ = time::timeout(ROUND, shutdown.triggered()).await;
+            let rest = self.rest(time::unix_ms());
+            tokio::select! {
+                () = shutdown.triggered() => {}
+                () = self.storage.env.noted() => {}
+                () = time::sleep(rest) => {}
+            }
         }
+    }
+
+    /// How long nothing is due, if nothing is noted.
+    fn rest(&self, now_ms: i64) -> Duration {
+        let periodic = [
+            (true, self.next_presence_ms),
+            (true, self.next_retention_ms),
+            (!self.to_checkpoint.is_empty(), self.next_checkpoint_ms),
+            (!self.to_note.is_empty(), self.next_high_watermark_ms),
+            (!self.to_compact.is_empty(), self.next_compaction_ms),
+        ];
+        let periodic = periodic.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, next_ms)| next_ms);
+        let next_ms = periodic.chain(self.deadlines.next_ms()).min().unwrap_or(i64::MAX);
+        // The clock can be set, and what measures rests cannot: none is longer than the shortest period.
+        let rest_ms = next_ms.saturating_sub(now_ms).clamp(0, PRESENCE_MS);
+        Duration::from_millis(rest_ms.unsigned_abs())
     }
 
     /// Does what is due at `now_ms`. A clock that was set back delays work; it never makes it wrong.

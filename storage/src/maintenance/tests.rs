@@ -128,3 +128,19 @@ fn deleted_partitions_go_after_the_delay_and_others_stay() {
     assert_eq!(folders(&disk), 0);
     assert_eq!(read.read_bytes().unwrap().len() as u64, read.bytes());
 }
+
+#[test]
+fn an_idle_storage_rests_until_something_is_due_or_a_log_changes() {
+    let disk = FaultDisk::new(1);
+    let (storage, log) = open_log(&disk, LogOptions { flush_ms: 300, ..small(1 << 20) });
+    let mut maintenance = Maintenance::new(storage.clone());
+    run(maintenance.round(0));
+    run(maintenance.round(60_000));
+    assert_eq!(maintenance.rest(60_000).as_millis(), 1_000, "partitions that do not change give nothing to do");
+    log.append(&[batch(1, 100, 1000)], 0, 0).unwrap();
+    run(storage.env.noted());
+    run(maintenance.round(60_100));
+    assert_eq!(maintenance.rest(60_100).as_millis(), 300, "flush.ms is what is due next");
+    run(maintenance.round(60_400));
+    assert_eq!(maintenance.rest(60_400).as_millis(), 600, "then it is looked whether the directory is there");
+}
