@@ -137,28 +137,13 @@ impl Reserve {
 
     fn fill(&self) -> io::Result<()> {
         let mut file = File::create(self.folder.join(RESERVE))?;
-        // Not synced: if a crash takes the file away, the next start makes it again.
-        match allocate(&file) {
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                // Written, not only lengthened: a hole takes no room.
-                let block = vec![0_u8; 1 << 20];
-                (0..RESERVE_BYTES / block.len() as u64).try_for_each(|_| file.write_all(&block))
-            }
-            allocated => allocated,
+        // Written, not only lengthened: a hole takes no room.
+        let block = vec![0_u8; 1 << 20];
+        for _ in 0..RESERVE_BYTES / block.len() as u64 {
+            file.write_all(&block)?;
         }
+        file.sync_all()
     }
-}
-
-/// Takes the room without writing to it, where the file system can.
-#[cfg(target_os = "linux")]
-fn allocate(file: &File) -> io::Result<()> {
-    Ok(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, RESERVE_BYTES)?)
-}
-
-/// Other systems have no such call that is everywhere the same.
-#[cfg(not(target_os = "linux"))]
-fn allocate(_file: &File) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]

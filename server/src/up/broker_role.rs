@@ -24,6 +24,7 @@ use taffrail_runtime::open_files::{self, Shares};
 use taffrail_runtime::shard::Shards;
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{random, task};
+use taffrail_storage::disk::Disk;
 use taffrail_storage::disk::real::RealDisk;
 use taffrail_storage::identity::MetaProperties;
 use taffrail_storage::{Maintenance, Storage, StorageOptions};
@@ -90,8 +91,7 @@ pub(super) struct BrokerRole {
 impl BrokerRole {
     /// Brings the broker into the cluster: it follows the metadata, is registered and unfenced. It takes no clients yet.
     pub(super) async fn start(start: Start) -> anyhow::Result<Self> {
-        let claim = Claim::of(&start.logs, start.cluster_id)?;
-        let directory_id = claim.directory_id;
+        let directory_id = claim(&start.logs, start.cluster_id)?;
         let controllers = Arc::new(ControllerHandle::new(start.controllers)?);
         let broker = Broker::new(BrokerParts {
             id: BROKER,
@@ -115,9 +115,6 @@ impl BrokerRole {
             features: std::collections::BTreeMap::new(),
             unclean_shutdown: false,
         };
-        // The directory need not be marked as this broker's before clients are served; both take a wait for the disk.
-        let pool = start.storage.pool().clone();
-        let claiming = task::spawn(async move { pool.run(move || claim.write()).await });
         let mut registration = Registration::register(&controllers, request, &member).await?;
         // History ends with the registration: only from there on does the broker act on the metadata.
         let following = {
@@ -126,7 +123,6 @@ impl BrokerRole {
             task::spawn(async move { follow_metadata(&controllers, &broker, epoch, &member).await })
         };
         registration.serve(&controllers, &broker.metadata, &member).await?;
-        claiming.await.context("claiming the directory failed")???;
         let (ends, ended) = mpsc::channel(1);
         let interval = Duration::from_millis(u64::try_from(config.broker_heartbeat_interval_ms).unwrap_or(2000));
         let keeping = {
@@ -278,31 +274,11 @@ pub(super) fn check_not_lost(logs: &Path, storage: &Storage, image: &MetadataIma
     )
 }
 
-/// Makes sure that the partitions belong to this cluster and broker, and gives the directory's own id, durably.
+/// Makes sure that the partitions belong to this cluster and broker, and gives the directory's own id. A new directory
+/// gets one, in Kafka's `meta.properties`.
 pub(super) fn claim(logs: &Path, cluster_id: Uuid) -> anyhow::Result<Uuid> {
-    let claim = Claim::of(logs, cluster_id)?;
-    let directory_id = claim.directory_id;
-    claim.write()?;
-    Ok(directory_id)
-}
-
-/// A directory of partitions that belongs to this cluster and broker.
-struct Claim {
-    /// Id of the directory.
-    directory_id: Uuid,
-    /// What a new directory gets as Kafka's `meta.properties`, and where.
-    unwritten: Option<(PathBuf, MetaProperties)>,
-}
-
-impl Claim {
-    /// Makes sure that the partitions belong to this cluster and broker, and gives the directory's own id, which is a new
-    /// one for a new directory.
-    fn of(logs: &Path, cluster_id: Uuid) -> anyhow::Result<Self> {
-        let Some(found) = MetaProperties::read(&RealDisk::new(), logs)? else {
-            let directory_id = random::uuid();
-            let own = MetaProperties { cluster_id: cluster_id.to_string(), node_id: BROKER.0, directory_id };
-            return Ok(Self { directory_id, unwritten: Some((logs.to_owned(), own)) });
-        };
+    let disk: &dyn Disk = &RealDisk::new();
+    if let Some(found) = MetaProperties::read(disk, logs)? {
         if found.cluster_id != cluster_id.to_string() || found.node_id != BROKER.0 {
             bail!(
                 "the partitions in {} belong to node {} of cluster {}, not to node {BROKER} of cluster {cluster_id}",
@@ -311,14 +287,11 @@ impl Claim {
                 found.cluster_id
             );
         }
-        Ok(Self { directory_id: found.directory_id, unwritten: None })
+        return Ok(found.directory_id);
     }
-
-    /// Writes down, durably, whose a new directory is. Waits for the disk.
-    fn write(self) -> anyhow::Result<()> {
-        let Some((logs, own)) = self.unwritten else { return Ok(()) };
-        own.write(&RealDisk::new(), &logs).with_context(|| format!("{} cannot be written to", logs.display()))
-    }
+    let own = MetaProperties { cluster_id: cluster_id.to_string(), node_id: BROKER.0, directory_id: random::uuid() };
+    own.write(disk, logs).with_context(|| format!("{} cannot be written to", logs.display()))?;
+    Ok(own.directory_id)
 }
 
 /// Processors that this process may use.

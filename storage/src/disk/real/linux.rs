@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 
-use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 
 use super::Calls;
@@ -18,10 +17,6 @@ const PROBE_BYTES: u64 = 128 * 1024;
 impl Calls for LinuxCalls {
     fn write_at(file: &File, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
         Ok(pwritev(file, buffers, position)?)
-    }
-
-    fn allocate(file: &File, len: u64) -> io::Result<()> {
-        Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len)?)
     }
 
     fn sync(file: &File) -> io::Result<()> {
