@@ -193,16 +193,18 @@ impl<S: Service> Reader<'_, S> {
     async fn make_room(&mut self) -> Result<(), CloseReason> {
         let held = self.buffer.len();
         let missing = self.announced()?.map_or(self.expected_bytes, |length| LENGTH_BYTES + length - held);
+        let cautious = missing.min((held * (GROWTH - 1)).max(READ_MIN_BYTES));
         // A client's requests are mostly alike: where they were large, one read may bring all of the next.
-        let expected = missing.min(self.expected_bytes);
-        if held + expected <= UNPAID_BYTES || self.context.budget.try_grow(&mut self.share, held + expected) {
-            self.buffer.reserve(expected.max(READ_MIN_BYTES));
-            return Ok(());
-        }
-        let room = missing.min((held * (GROWTH - 1)).max(READ_MIN_BYTES));
-        if held + room > UNPAID_BYTES {
-            self.context.budget.grow(&mut self.share, held + room).await.map_err(CloseReason::NoMemory)?;
-        }
+        let hopeful = missing.min(self.expected_bytes).max(cautious);
+        let budget = &self.context.budget;
+        let room = if held + hopeful <= UNPAID_BYTES || budget.try_grow(&mut self.share, held + hopeful) {
+            hopeful
+        } else {
+            if held + cautious > UNPAID_BYTES {
+                budget.grow(&mut self.share, held + cautious).await.map_err(CloseReason::NoMemory)?;
+            }
+            cautious
+        };
         // Without spare capacity a read looks like the end of the stream.
         self.buffer.reserve(room.max(READ_MIN_BYTES));
         Ok(())
