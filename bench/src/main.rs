@@ -3,7 +3,6 @@
 
 mod compare;
 mod runtimes;
-mod scale;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -31,13 +30,6 @@ enum Command {
     Check(Form),
     /// Which runtime should own connections and partitions: docs/decisions/shards-own-connections.md
     Runtimes,
-    /// What start, restart, many partitions, many segments and idleness cost a process
-    Scale {
-        /// The program, which is run as `PROGRAM up`
-        program: PathBuf,
-        /// Only this part: start, topics, crowd or segments
-        part: Option<String>,
-    },
     /// What `runtimes` starts as a process of its own, so that the load's work is not counted as the server's
     #[command(hide = true)]
     RuntimesServer { variant: String, threads: String, partitions: String, dir: PathBuf },
@@ -56,7 +48,6 @@ fn run(command: &Command) -> Result<()> {
         Command::Render => compare::render(),
         Command::Check(form) => compare::check::run(form),
         Command::Runtimes => Ok(runtimes::measure()?),
-        Command::Scale { program, part } => Ok(scale::measure(program, part.as_deref())?),
         Command::RuntimesServer { variant, threads, partitions, dir } => {
             Ok(runtimes::serve(variant, threads, partitions, dir)?)
         }
