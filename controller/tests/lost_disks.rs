@@ -18,7 +18,7 @@ const A_WHILE: Duration = Duration::from_millis(1_500);
 async fn a_controller_with_a_new_disk_is_taken_in_and_gets_the_vote_of_the_one_before() {
     for is_active in [false, true] {
         let mut group = Group::founded(3).await;
-        register(&group.calls(0)).await;
+        register(&group.calls(0), 9).await;
         let active = group.active().await;
         let lost = if is_active { active } else { (active + 1) % 3 };
         let offset = group.create(0, "kept").await;
@@ -47,7 +47,7 @@ async fn a_controller_with_a_new_disk_is_taken_in_and_gets_the_vote_of_the_one_b
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_two_of_three_disks_new_nothing_is_decided_and_nothing_is_lost() {
     let mut group = Group::founded(3).await;
-    register(&group.calls(0)).await;
+    register(&group.calls(0), 9).await;
     group.create(0, "kept").await;
     let kept = group.active().await;
     let (one, two) = ((kept + 1) % 3, (kept + 2) % 3);
@@ -89,7 +89,7 @@ async fn three_new_disks_without_a_grant_found_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_store_is_set_aside_and_a_lone_controller_refuses_to_start() {
     let mut group = Group::founded(3).await;
-    register(&group.calls(0)).await;
+    register(&group.calls(0), 9).await;
     group.create(0, "kept").await;
     let damaged = group.active().await;
     group.stop(damaged).await;

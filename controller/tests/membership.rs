@@ -24,7 +24,7 @@ fn add(voter: VoterId, address: &str) -> VoterChange {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_voter_is_added_and_removed_while_the_cluster_serves() {
     let mut group = Group::founded(3).await;
-    register(&group.calls(0)).await;
+    register(&group.calls(0), 9).await;
     group.create(0, "first").await;
     let fourth = group.add_place(4).await;
     group.start(fourth, None).await.unwrap();
@@ -81,7 +81,7 @@ async fn no_voter_is_removed_if_the_rest_were_no_majority() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_controller_that_stops_hands_over_first() {
     let mut group = Group::founded(3).await;
-    register(&group.calls(0)).await;
+    register(&group.calls(0), 9).await;
     for round in 0..3 {
         let active = group.active().await;
         let term = group.calls(active).status().await.unwrap().term;

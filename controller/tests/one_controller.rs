@@ -2,24 +2,23 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 use std::time::Duration;
 
+use common::{heartbeat, register, registration};
 use taffrail_controller::{Controller, ControllerError, ControllerOptions, Dialer, DirectoryError, MetadataDir};
 use taffrail_core::config::Overrides;
-use taffrail_core::control::{
-    BrokerIdentity, Command, CreateTopics, DeleteTopics, NewTopic, ProducerIdBlock, RegisterBroker, Reply, TopicRef,
-};
+use taffrail_core::control::{Command, CreateTopics, DeleteTopics, NewTopic, ProducerIdBlock, Reply, TopicRef};
 use taffrail_core::errors::ErrorCode;
-use taffrail_core::event::{Listener, SecurityProtocol};
 use taffrail_core::ids::{BrokerId, Uuid};
 use taffrail_core::image::MetadataImage;
 use taffrail_protocol::rpc::v1::controller_client::ControllerClient;
 use taffrail_protocol::rpc::{
-    CallError, ControllerCalls, Heartbeat, HeartbeatAnswer, MESSAGE_BYTES_MAX, RPC_VERSION, Update, command_to_message,
-    v1,
+    CallError, ControllerCalls, HeartbeatAnswer, MESSAGE_BYTES_MAX, RPC_VERSION, Update, command_to_message, v1,
 };
 use taffrail_runtime::grpc::{self, Target};
 use taffrail_runtime::net::TcpListener;
@@ -57,37 +56,6 @@ async fn start(metadata_dir: MetadataDir) -> (Controller, Calls, Channel) {
     (controller, ControllerCalls::new(channel.clone()), channel)
 }
 
-fn registration(incarnation: u8) -> Command {
-    Command::RegisterBroker(RegisterBroker {
-        id: BrokerId(0),
-        cluster_id: None,
-        incarnation: Uuid([incarnation; 16]),
-        rack: None,
-        listeners: vec![Listener {
-            name: "PLAINTEXT".into(),
-            host: "localhost".into(),
-            port: 9092,
-            security: SecurityProtocol::Plaintext,
-        }],
-        log_dirs: vec![Uuid([7; 16])],
-        features: Default::default(),
-        unclean_shutdown: false,
-    })
-}
-
-async fn serving_broker(calls: &Calls, incarnation: u8) -> BrokerIdentity {
-    let Reply::BrokerRegistered { epoch } = calls.propose(&registration(incarnation)).await.unwrap().reply else {
-        panic!("no registration")
-    };
-    let answer = calls.heartbeat(heartbeat(epoch, epoch)).await.unwrap();
-    assert!(!answer.fenced);
-    BrokerIdentity { id: BrokerId(0), epoch }
-}
-
-fn heartbeat(epoch: i64, metadata_offset: i64) -> Heartbeat {
-    Heartbeat { broker: BrokerId(0), epoch, metadata_offset, ready: true }
-}
-
 fn create(name: &str) -> Command {
     Command::CreateTopics(CreateTopics { topics: vec![NewTopic::sized(name, 3, 1)], validate_only: false })
 }
@@ -120,7 +88,7 @@ async fn what_is_proposed_reaches_followers_as_the_controller_applied_it() {
     let mut image = MetadataImage::default();
     follow(&calls, &mut image, 0).await;
     assert_eq!(image.cluster_id(), Some(CLUSTER));
-    serving_broker(&calls, 1).await;
+    register(&calls, 1).await;
     let offset = created(&calls, "a").await.unwrap();
     follow(&calls, &mut image, offset).await;
     assert_eq!(image, *controller.image());
@@ -141,7 +109,7 @@ async fn what_is_proposed_reaches_followers_as_the_controller_applied_it() {
 #[tokio::test]
 async fn many_commands_at_once_are_all_answered_and_none_is_done_twice() {
     let (controller, calls, _) = start(MetadataDir::Memory).await;
-    let broker = serving_broker(&calls, 1).await;
+    let broker = register(&calls, 1).await;
     let asking = (0..200).map(|_| {
         let calls = calls.clone();
         taffrail_runtime::task::spawn(async move { calls.propose(&Command::AllocateProducerIds(broker)).await })
@@ -163,7 +131,7 @@ async fn a_restart_finds_everything() {
     let folder = tempfile::tempdir().unwrap();
     let dir = || MetadataDir::Folder(folder.path().join("controller"));
     let (controller, calls, _) = start(dir()).await;
-    serving_broker(&calls, 1).await;
+    register(&calls, 1).await;
     for topic in ["a", "b", "c"] {
         created(&calls, topic).await.unwrap();
     }
@@ -174,7 +142,7 @@ async fn a_restart_finds_everything() {
     let (controller, calls, _) = start(dir()).await;
     assert_eq!(*controller.image(), before);
     assert_eq!(created(&calls, "a").await, Err(ErrorCode::TopicAlreadyExists));
-    let broker = serving_broker(&calls, 2).await;
+    let broker = register(&calls, 2).await;
     assert!(broker.epoch > before.offset(), "a new life has a new epoch");
     let state = &controller.image().topic("a").unwrap().partitions[0].clone();
     assert_eq!((state.leader, state.leader_epoch), (BrokerId(0), 2), "led again, under a new epoch");
@@ -210,7 +178,7 @@ async fn a_controller_with_a_cut_database_is_refused_or_decides_but_never_waits_
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("controller");
     let (controller, calls, _) = start(MetadataDir::Folder(path.clone())).await;
-    serving_broker(&calls, 1).await;
+    register(&calls, 1).await;
     drop(calls);
     controller.stop().await.unwrap();
     let database = path.join("raft/db");
@@ -241,7 +209,7 @@ async fn a_controller_with_a_cut_database_is_refused_or_decides_but_never_waits_
 #[tokio::test]
 async fn silent_brokers_are_fenced_and_come_back_with_their_next_heartbeat() {
     let (controller, calls, _) = start(MetadataDir::Memory).await;
-    let broker = serving_broker(&calls, 1).await;
+    let broker = register(&calls, 1).await;
     created(&calls, "a").await.unwrap();
     let leader = || controller.image().topic("a").unwrap().partitions[0].leader;
     assert_eq!(leader(), BrokerId(0));
@@ -265,7 +233,7 @@ async fn silent_brokers_are_fenced_and_come_back_with_their_next_heartbeat() {
 #[tokio::test]
 async fn absurd_and_foreign_requests_are_refused_and_disturb_nobody() {
     let (controller, calls, channel) = start(MetadataDir::Memory).await;
-    serving_broker(&calls, 1).await;
+    register(&calls, 1).await;
     let mut raw = ControllerClient::new(channel).max_encoding_message_size(usize::MAX);
     let propose = |version, command| v1::ProposeRequest { format_version: version, command, forwarded: false };
     let newer = raw.propose(propose(RPC_VERSION + 1, Some(command_to_message(&create("x"))))).await.unwrap_err();
@@ -330,7 +298,7 @@ async fn whatever_was_answered_survives_a_kill() {
             assert!(time::monotonic() < deadline, "a restarted controller leads");
             time::sleep(Duration::from_millis(5)).await;
         }
-        serving_broker(calls, life + 1).await;
+        register(calls, life + 1).await;
         let work = async {
             for number in 0.. {
                 let name = format!("t-{life}-{number}");

@@ -27,7 +27,7 @@ async fn controllers_that_were_all_granted_it_found_one_cluster_in_any_order() {
         let numbers: Vec<i32> = quorum.voters.iter().map(|voter| voter.voter.id).collect();
         assert_eq!(numbers, [1, 2, 3]);
         assert!(quorum.observers.is_empty());
-        register(&group.calls((active + 1) % 3)).await;
+        register(&group.calls((active + 1) % 3), 9).await;
         let offset = group.create((active + 2) % 3, "t").await;
         group
             .until("all have it", async |group| (0..3).all(|index| group.running(index).image().offset() >= offset))
@@ -56,7 +56,7 @@ async fn nothing_is_founded_while_one_is_missing() {
 async fn the_next_change_succeeds_soon_after_the_active_controller_is_gone() {
     let mut group = Group::founded(3).await;
     let first = group.active().await;
-    let broker = register(&group.calls(first)).await;
+    let broker = register(&group.calls(first), 9).await;
     let other = (first + 1) % 3;
     // A follower of another controller goes on without noticing.
     let calls = group.calls(other);
@@ -65,7 +65,7 @@ async fn the_next_change_succeeds_soon_after_the_active_controller_is_gone() {
     group.create(first, "before").await;
     group.stop(first).await;
     let offset = group.create(other, "after").await;
-    let heard = calls.heartbeat(heartbeat(broker.epoch)).await.unwrap();
+    let heard = calls.heartbeat(heartbeat(broker.epoch, broker.epoch)).await.unwrap();
     assert!(!heard.fenced, "sessions survive a change of controller");
     while image.offset() < offset {
         match time::timeout(PATIENCE, stream.next()).await.unwrap().unwrap().unwrap() {
@@ -81,7 +81,7 @@ async fn the_next_change_succeeds_soon_after_the_active_controller_is_gone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_of_them_restarted_find_everything() {
     let mut group = Group::founded(3).await;
-    register(&group.calls(0)).await;
+    register(&group.calls(0), 9).await;
     group.create(1, "kept").await;
     for _ in 0..2 {
         for index in 0..3 {

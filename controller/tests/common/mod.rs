@@ -178,11 +178,12 @@ pub(crate) fn create(name: &str) -> Command {
     Command::CreateTopics(CreateTopics { topics: vec![NewTopic::sized(name, 1, 1)], validate_only: false })
 }
 
-pub(crate) async fn register(calls: &Calls) -> BrokerIdentity {
-    let command = Command::RegisterBroker(RegisterBroker {
+/// The registration of broker 0 by a process of its.
+pub(crate) fn registration(incarnation: u8) -> Command {
+    Command::RegisterBroker(RegisterBroker {
         id: BrokerId(0),
         cluster_id: None,
-        incarnation: Uuid([9; 16]),
+        incarnation: Uuid([incarnation; 16]),
         rack: None,
         listeners: vec![Listener {
             name: "PLAINTEXT".into(),
@@ -193,14 +194,20 @@ pub(crate) async fn register(calls: &Calls) -> BrokerIdentity {
         log_dirs: vec![Uuid([7; 16])],
         unclean_shutdown: false,
         features: Default::default(),
-    });
-    let Reply::BrokerRegistered { epoch } = calls.propose(&command).await.unwrap().reply else { panic!() };
-    assert!(!calls.heartbeat(heartbeat(epoch)).await.unwrap().fenced);
+    })
+}
+
+/// Registers broker 0, and makes it serve.
+pub(crate) async fn register(calls: &Calls, incarnation: u8) -> BrokerIdentity {
+    let Reply::BrokerRegistered { epoch } = calls.propose(&registration(incarnation)).await.unwrap().reply else {
+        panic!("no registration")
+    };
+    assert!(!calls.heartbeat(heartbeat(epoch, epoch)).await.unwrap().fenced);
     BrokerIdentity { id: BrokerId(0), epoch }
 }
 
-pub(crate) fn heartbeat(epoch: i64) -> Heartbeat {
-    Heartbeat { broker: BrokerId(0), epoch, metadata_offset: epoch, ready: true }
+pub(crate) fn heartbeat(epoch: i64, metadata_offset: i64) -> Heartbeat {
+    Heartbeat { broker: BrokerId(0), epoch, metadata_offset, ready: true }
 }
 
 pub(crate) fn refusal(outcome: Result<(), CallError>) -> ErrorCode {
