@@ -3,6 +3,8 @@
 //! The manager follows the metadata: what an image says about topics is made true here before the image is published, so
 //! a leader that clients are shown has its log open.
 
+#[allow(dead_code, reason = "the fetchers of followers come next")]
+mod following;
 mod partition;
 mod retry;
 mod topic;
@@ -23,6 +25,8 @@ use taffrail_protocol::data::TopicRef;
 use taffrail_storage::{Log, LogOptions, Storage, StorageError};
 
 use crate::metrics::{Metrics, TopicMetrics};
+#[allow(unused_imports, reason = "the fetchers of followers come next")]
+pub(crate) use following::{FollowError, Followed, Following};
 pub(crate) use partition::{Offsets, Partition, Refused, read_refusal};
 use retry::Retry;
 pub(crate) use topic::{Topic, TopicSettings};

@@ -1,9 +1,10 @@
 //! One replica of one partition.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
+use parking_lot::RwLock;
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::PartitionState;
 use taffrail_core::ids::{BrokerId, LeaderEpoch, Offset, PartitionIndex};
@@ -17,11 +18,13 @@ use super::waiters::Waiters;
 pub(crate) struct Partition {
     pub(crate) topic: Arc<Topic>,
     pub(crate) index: PartitionIndex,
-    own_id: BrokerId,
-    log: Arc<Log>,
-    state: ArcSwap<PartitionState>,
-    high_watermark: AtomicI64,
-    is_gone: AtomicBool,
+    pub(super) own_id: BrokerId,
+    pub(super) log: Arc<Log>,
+    pub(super) state: ArcSwap<PartitionState>,
+    /// Held for reading while the leader appends, for writing while the office changes or a follower changes its log: so
+    /// nothing is appended in an office that is over. The state changes only under it.
+    pub(super) office: RwLock<()>,
+    pub(super) is_gone: AtomicBool,
     pub(crate) waiters: Waiters,
 }
 
@@ -54,8 +57,8 @@ impl Partition {
             index,
             own_id,
             state: ArcSwap::from_pointee(PartitionState::new(Vec::new(), Vec::new())),
-            high_watermark: AtomicI64::new(log.high_watermark()),
             log,
+            office: RwLock::new(()),
             is_gone: AtomicBool::new(false),
             waiters: Waiters::default(),
         }
@@ -78,6 +81,7 @@ impl Partition {
 
     /// Takes over what the metadata say. Whoever waits has to look again.
     pub(super) fn follow(&self, state: &Arc<PartitionState>) {
+        let _office = self.office.write();
         let before = self.state.swap(Arc::clone(state));
         if state.leader == self.own_id {
             self.log.begin_epoch(state.leader_epoch);
@@ -123,6 +127,7 @@ impl Partition {
         now_ms: i64,
         mut done: impl FnMut(Result<Appended, Refused>),
     ) {
+        let _office = self.office.read();
         let leader_epoch = match self.check_appendable(all_in_sync) {
             Ok(leader_epoch) => leader_epoch,
             Err(refused) => return batches.iter().for_each(|_| done(Err(refused))),
@@ -179,14 +184,14 @@ impl Partition {
         state.isr.len().cmp(&self.min_in_sync(&state))
     }
 
-    fn advance(&self, high_watermark: Offset) {
-        self.high_watermark.fetch_max(high_watermark, Ordering::AcqRel);
-        self.log.set_high_watermark(self.high_watermark.load(Ordering::Acquire));
+    /// Raises the high watermark. Needs the office.
+    pub(super) fn advance(&self, high_watermark: Offset) {
+        self.log.advance_high_watermark(high_watermark);
     }
 
     /// Its offsets. Read in an order in which none can be ahead of one that must not be behind it.
     pub(crate) fn offsets(&self) -> Offsets {
-        let high_watermark = self.high_watermark.load(Ordering::Acquire);
+        let high_watermark = self.log.high_watermark();
         let log_start = self.log.log_start_offset();
         let high_watermark = high_watermark.max(log_start);
         // Without transactions everything below the high watermark is decided.

@@ -158,6 +158,17 @@ impl Log {
         }
     }
 
+    /// Raises up to where readers may see to `offset`, kept within the log; never lowers it. Whoever calls this must keep cuts
+    /// of the log away. Gives what it was before and what it is now.
+    pub fn advance_high_watermark(&self, offset: Offset) -> (Offset, Offset) {
+        let clamped = offset.min(self.end_offset());
+        let before = self.high_watermark.fetch_max(clamped, Ordering::AcqRel);
+        if before < clamped {
+            self.note_changed();
+        }
+        (before, before.max(clamped))
+    }
+
     /// First offset of the oldest open transaction, if one is open.
     pub fn first_open_transaction(&self) -> Option<Offset> {
         self.writer.lock().producers.first_open_offset()
