@@ -186,6 +186,10 @@ impl DiskFile for Counted {
         self.file.set_len(len)
     }
 
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.file.allocate(len)
+    }
+
     fn len(&self) -> io::Result<u64> {
         self.file.len()
     }

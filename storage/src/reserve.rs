@@ -1,7 +1,7 @@
 //! Room that is kept back on the volume, so that a full disk does not keep from being written what frees it: the floor of
 //! `DeleteRecords`, checkpoints, the mark of a clean stop.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::disk::{self, Disk, OpenMode};
@@ -56,11 +56,8 @@ impl Reserve {
     fn write(&self, disk: &dyn Disk) -> io::Result<()> {
         disk::remove_if_exists(disk, &self.path)?;
         let file = disk.open(&self.path, OpenMode::CreateNew)?;
-        // Written, not only lengthened: a hole takes no room.
-        let block = vec![0_u8; 1 << 20];
-        for position in (0..RESERVE_BYTES).step_by(block.len()) {
-            disk::write_all_at(&*file, &mut [IoSlice::new(&block)], position)?;
-        }
+        file.allocate(RESERVE_BYTES)?;
+        // A crash on a disk that is full by then must not take the room away.
         file.sync()
     }
 }

@@ -84,6 +84,11 @@ impl Storage {
             pool.run(move || Self::prepare(options, disk)).await.map_err(|_| StorageError::Busy)??
         };
         let (env, lock, high_watermarks, cleaned_to, inventory, marks) = first;
+        // Waits for the disk, and nothing else need wait for it.
+        let reserving = {
+            let (pool, env) = (pool.clone(), Arc::clone(&env));
+            taffrail_runtime::task::spawn(async move { pool.run(move || env.reserve.fill(&*env.disk)).await })
+        };
         let now_ms = time::unix_ms();
         let marks = Arc::new(marks);
         let high_watermarks = Arc::new(high_watermarks);
@@ -111,6 +116,7 @@ impl Storage {
             // Every job has ended, so nobody else holds it; an empty file would only be written anew.
             OffsetFile::empty(options.dir.join(HIGH_WATERMARKS))
         });
+        let _ = reserving.await.map_err(|_| StorageError::Busy)?;
         tracing::info!(
             dir = %options.dir.display(), partitions = logs.len(),
             offline = logs.values().filter(|log| log.offline().is_some()).count(), "the data directory is open"
@@ -157,7 +163,6 @@ impl Storage {
         let flusher = Flusher::new(options.flush_threads);
         let inventory = take_inventory(&*disk, dir).map_err(StorageError::io(format!("listing {}", dir.display())))?;
         let env = Arc::new(Env::new(disk, handles, flusher, files, presence, &options));
-        env.reserve.fill(&*env.disk);
         Ok((env, lock, high_watermarks, cleaned_to, inventory, marks))
     }
 

@@ -137,13 +137,29 @@ impl Reserve {
 
     fn fill(&self) -> io::Result<()> {
         let mut file = File::create(self.folder.join(RESERVE))?;
-        // Written, not only lengthened: a hole takes no room.
-        let block = vec![0_u8; 1 << 20];
-        for _ in 0..RESERVE_BYTES / block.len() as u64 {
-            file.write_all(&block)?;
-        }
+        match allocate(&file) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                // Written, not only lengthened: a hole takes no room.
+                let block = vec![0_u8; 1 << 20];
+                (0..RESERVE_BYTES / block.len() as u64).try_for_each(|_| file.write_all(&block))
+            }
+            allocated => allocated,
+        }?;
+        // A crash on a disk that is full by then must not take the room away.
         file.sync_all()
     }
+}
+
+/// Takes the room without writing to it, where the file system can.
+#[cfg(target_os = "linux")]
+fn allocate(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, RESERVE_BYTES)?)
+}
+
+/// Other systems have no such call that is everywhere the same.
+#[cfg(not(target_os = "linux"))]
+fn allocate(_file: &File) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]

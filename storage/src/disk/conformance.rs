@@ -65,6 +65,21 @@ fn vectored_writes_land_one_after_the_other_and_past_the_end_lie_zeros() {
 }
 
 #[test]
+fn room_is_taken_as_zeros_or_refused_when_there_is_none() {
+    on_every_disk(|disk, dir| {
+        let path = dir.join("a");
+        let file = disk.open(&path, OpenMode::CreateNew).unwrap();
+        file.allocate(3_000_000).unwrap();
+        assert_eq!(disk.stat(&path).unwrap().len, 3_000_000);
+        assert!(content(&*file).iter().all(|byte| *byte == 0));
+    });
+    let disk = FaultDisk::new(1);
+    disk.set_capacity(Some(100));
+    let file = disk.open(Path::new("/a"), OpenMode::CreateNew).unwrap();
+    assert_eq!(file.allocate(101).unwrap_err().kind(), ErrorKind::StorageFull);
+}
+
+#[test]
 fn the_length_can_be_cut_and_filled_with_zeros() {
     on_every_disk(|disk, dir| {
         let path = dir.join("a");

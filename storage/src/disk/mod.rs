@@ -127,6 +127,12 @@ pub trait DiskFile: Send + Sync {
     /// Cuts the file, or fills it with zeros, to `len` bytes.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
+    /// Makes an empty file `len` zeros long and takes the room for them on the volume, which a hole would not. What was
+    /// taken is durable no earlier than other bytes.
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        write_zeros(self, len)
+    }
+
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
 
@@ -200,6 +206,20 @@ pub fn write_all_at(file: &dyn DiskFile, mut buffers: &mut [IoSlice<'_>], mut po
     }
     Ok(())
 }
+
+/// Takes room for `len` bytes by writing them.
+fn write_zeros(file: &(impl DiskFile + ?Sized), len: u64) -> io::Result<()> {
+    let zeros = vec![0; len.min(ZEROS_BYTES_MAX) as usize];
+    let mut position = 0;
+    while position < len {
+        let rest = &zeros[..(len - position).min(ZEROS_BYTES_MAX) as usize];
+        position += file.write_at(&[IoSlice::new(rest)], position)? as u64;
+    }
+    Ok(())
+}
+
+/// Zeros that are written at once where room can only be taken by writing.
+const ZEROS_BYTES_MAX: u64 = 1 << 20;
 
 /// Buffers that one vectored write takes; the kernel's own limit.
 const IOVECS_MAX: usize = 1024;

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 
+use rustix::fs::FallocateFlags;
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 
 use super::Calls;
@@ -17,6 +18,10 @@ const PROBE_BYTES: u64 = 128 * 1024;
 impl Calls for LinuxCalls {
     fn write_at(file: &File, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
         Ok(pwritev(file, buffers, position)?)
+    }
+
+    fn allocate(file: &File, len: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len)?)
     }
 
     fn sync(file: &File) -> io::Result<()> {

@@ -12,7 +12,7 @@ use std::time::UNIX_EPOCH;
 
 use rustix::fs::{FlockOperation, flock, statvfs};
 
-use super::{DirEntry, Disk, DiskFile, DiskLock, FileId, FileStat, OpenMode, Space};
+use super::{DirEntry, Disk, DiskFile, DiskLock, FileId, FileStat, OpenMode, Space, write_zeros};
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -26,6 +26,10 @@ pub use portable::PortableCalls;
 pub trait Calls: Send + Sync + 'static {
     /// One vectored write; see [`DiskFile::write_at`].
     fn write_at(file: &File, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize>;
+
+    /// Takes room for a file without writing to it; an error of the kind [`io::ErrorKind::Unsupported`] where that cannot
+    /// be done.
+    fn allocate(file: &File, len: u64) -> io::Result<()>;
 
     /// Makes the content of a file durable.
     fn sync(file: &File) -> io::Result<()>;
@@ -154,6 +158,13 @@ impl<C: Calls> DiskFile for RealFile<C> {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        match C::allocate(&self.file, len) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => write_zeros(self, len),
+            allocated => allocated,
+        }
     }
 
     fn len(&self) -> io::Result<u64> {

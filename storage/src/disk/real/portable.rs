@@ -30,6 +30,10 @@ impl Calls for PortableCalls {
         Ok(written)
     }
 
+    fn allocate(_file: &File, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn sync(file: &File) -> io::Result<()> {
         file.sync_data()
     }
