@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use taffrail_core::ids::{Offset, TopicId, TopicPartition};
 use taffrail_runtime::blocking::Pool;
 use taffrail_runtime::time;
@@ -36,6 +36,9 @@ const COMPACTIONS_MAX: usize = 16;
 /// Partitions that one job of opening takes.
 const OPENING_BATCH: usize = 64;
 
+/// Partitions whose folders can be worked on at the same time.
+const FOLDER_LOCKS: usize = 16;
+
 /// All partitions of one data directory, which this process has for itself.
 pub struct Storage {
     pub(crate) env: Arc<Env>,
@@ -46,8 +49,9 @@ pub struct Storage {
     pub(crate) pool: Pool,
     pub(crate) compaction_pool: Pool,
     logs: RwLock<BTreeMap<TopicPartition, Arc<Log>>>,
-    /// Held while folders are made, renamed or removed, so that two never work on one partition at once.
-    folders: Mutex<()>,
+    /// Held while folders are made, renamed or removed, so that two never work on one partition at once: the lock of the
+    /// partition's number.
+    folders: [Mutex<()>; FOLDER_LOCKS],
     is_closed: AtomicBool,
     _lock: DiskLock,
 }
@@ -129,7 +133,7 @@ impl Storage {
             pool,
             compaction_pool: Pool::new("taffrail-compact", 1, COMPACTIONS_MAX),
             logs: RwLock::new(logs),
-            folders: Mutex::new(()),
+            folders: Default::default(),
             is_closed: AtomicBool::new(false),
             _lock: lock,
         });
@@ -185,14 +189,15 @@ impl Storage {
         &self,
         partition: &TopicPartition,
         topic_id: TopicId,
-        options: LogOptions,
+        options: impl Into<Arc<LogOptions>>,
     ) -> Result<Arc<Log>, StorageError> {
+        let options = options.into();
         let known = || self.log(partition).filter(|log| !log.may_open_later());
         if let Some(log) = known() {
             return Self::check_topic(log, topic_id, options);
         }
         self.check_open()?;
-        let _folders = self.folders.lock();
+        let _folder = self.lock_folder(partition);
         if let Some(log) = known() {
             return Self::check_topic(log, topic_id, options);
         }
@@ -209,7 +214,7 @@ impl Storage {
         partition: &TopicPartition,
         dir: Arc<Path>,
         topic_id: TopicId,
-        options: LogOptions,
+        options: Arc<LogOptions>,
     ) -> Result<Arc<Log>, StorageError> {
         let disk = &*self.env.disk;
         let failed = || StorageError::io(format!("making {}", dir.display()));
@@ -226,19 +231,23 @@ impl Storage {
             partition: partition.clone(),
             topic_id,
             dir,
-            options: options.clone(),
+            options: Arc::clone(&options),
             trust: Trust::From(0),
             log_start_offset: 0,
             high_watermark: 0,
         };
-        let log = Log::open(&self.env, found, time::unix_ms());
-        if let Some(reason) = log.offline() {
-            return Err(StorageError::Offline { partition: partition.clone(), reason: Arc::clone(reason) });
-        }
+        let log = Log::fresh(&self.env, found, time::unix_ms()).map_err(|error| {
+            let reason = format!("{partition}: {error}");
+            StorageError::Offline { partition: partition.clone(), reason: reason.into() }
+        })?;
         log.set_options(options);
         log.note_new_folder();
         self.logs.write().insert(partition.clone(), Arc::clone(&log));
         Ok(log)
+    }
+
+    fn lock_folder(&self, partition: &TopicPartition) -> MutexGuard<'_, ()> {
+        self.folders[partition.partition as usize % FOLDER_LOCKS].lock()
     }
 
     /// Opens the folder of a partition that could not be opened before. Damage gives a log that is offline, as at the
@@ -247,7 +256,7 @@ impl Storage {
         &self,
         partition: &TopicPartition,
         dir: &Path,
-        options: LogOptions,
+        options: Arc<LogOptions>,
     ) -> Result<Arc<Log>, StorageError> {
         let marks = clean_stop::Marks::new();
         let log = open_partition(&self.env, partition.clone(), dir, &marks, &self.high_watermarks, time::unix_ms())
@@ -262,7 +271,7 @@ impl Storage {
 
     /// Opens the folder of a partition that was adopted.
     pub(crate) fn open_imported(&self, partition: &TopicPartition, dir: Arc<Path>) -> Result<(), StorageError> {
-        let _folders = self.folders.lock();
+        let _folder = self.lock_folder(partition);
         let marks = clean_stop::Marks::new();
         let log = open_partition(&self.env, partition.clone(), &dir, &marks, &self.high_watermarks, time::unix_ms())
             .ok_or_else(|| StorageError::Unknown(partition.clone()))?;
@@ -273,7 +282,7 @@ impl Storage {
         Ok(())
     }
 
-    fn check_topic(log: Arc<Log>, topic_id: TopicId, options: LogOptions) -> Result<Arc<Log>, StorageError> {
+    fn check_topic(log: Arc<Log>, topic_id: TopicId, options: Arc<LogOptions>) -> Result<Arc<Log>, StorageError> {
         if log.topic_id() != topic_id {
             return Err(StorageError::TopicIdMismatch {
                 partition: log.partition().clone(),
@@ -281,7 +290,7 @@ impl Storage {
                 asked: topic_id,
             });
         }
-        if !log.is_configured() || *log.options() != options {
+        if !log.is_configured() || log.options() != options {
             log.set_options(options);
         }
         Ok(log)
@@ -327,7 +336,7 @@ impl Storage {
     pub fn delete_unopened(&self, partition: &TopicPartition, topic_id: TopicId) -> Result<(), StorageError> {
         let dir = self.env.dir.join(partition.to_string());
         let failed = || StorageError::io(format!("removing {}", dir.display()));
-        let _folders = self.folders.lock();
+        let _folder = self.lock_folder(partition);
         let disk = &*self.env.disk;
         if disk.list(&dir).is_ok() {
             let id = taffrail_runtime::random::uuid();
@@ -349,8 +358,8 @@ impl Storage {
     /// # Errors
     /// When the disk refuses.
     pub fn forget_gone(&self, wanted: impl Fn(&TopicPartition) -> bool) -> Result<(), StorageError> {
-        let _folders = self.folders.lock();
         for partition in self.env.recovery_points.partitions() {
+            let _folder = self.lock_folder(&partition);
             let is_here = || self.env.disk.list(&self.env.dir.join(partition.to_string())).is_ok();
             if self.log(&partition).is_none() && !wanted(&partition) && !is_here() {
                 self.forget(&partition).map_err(StorageError::io("forgetting what is gone"))?;
@@ -375,7 +384,7 @@ impl Storage {
     fn rename_folder(&self, log: &Arc<Log>, name: &str) -> Result<PathBuf, StorageError> {
         let target = self.env.dir.join(name);
         let failed = || StorageError::io(format!("renaming {} to {}", log.dir().display(), target.display()));
-        let _folders = self.folders.lock();
+        let _folder = self.lock_folder(log.partition());
         log.mark_deleted();
         self.logs.write().remove(log.partition());
         self.env.disk.rename(log.dir(), &target).map_err(failed())?;
@@ -390,7 +399,7 @@ impl Storage {
     }
 
     /// Puts other settings of a partition in force.
-    pub fn set_options(&self, partition: &TopicPartition, options: LogOptions) {
+    pub fn set_options(&self, partition: &TopicPartition, options: impl Into<Arc<LogOptions>>) {
         if let Some(log) = self.log(partition) {
             log.set_options(options);
         }
@@ -463,6 +472,9 @@ impl Storage {
         if self.is_closed.swap(true, Ordering::AcqRel) || self.env.presence.is_lost() {
             return;
         }
+        let env = Arc::clone(&self.env);
+        // A full queue looks no more: what cannot be written then is found out by writing it.
+        let _ = self.pool.run(move || env.check_presence()).await;
         let mut jobs = Vec::new();
         for log in self.logs() {
             let pool = self.pool.clone();
@@ -548,7 +560,7 @@ fn open_partition(
     let found = Found {
         topic_id,
         dir: dir.into(),
-        options: LogOptions::default(),
+        options: Arc::default(),
         trust,
         log_start_offset: env.log_starts.get(&partition).unwrap_or(0),
         high_watermark: high_watermarks.get(&partition).unwrap_or(0),

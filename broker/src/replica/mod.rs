@@ -31,7 +31,8 @@ pub(crate) use partition::{Offsets, Partition, Refused, read_refusal};
 use retry::Retry;
 pub(crate) use topic::{Topic, TopicSettings};
 
-/// Partitions that are opened at the same time when many come at once.
+/// Partitions that one job on the storage's threads opens, and such jobs at the same time, when many come at once.
+const OPENING_BATCH: usize = 64;
 const OPENING_MAX: usize = 32;
 
 /// The replicas of this broker. Reading the set costs an atomic load; changing it copies the table of topics.
@@ -77,6 +78,15 @@ enum Replica {
     Served(Arc<Partition>),
     /// Its log could not be opened; that is tried again.
     Failed,
+}
+
+/// A partition that should be here and is not open.
+#[derive(Clone)]
+struct Missing {
+    index: PartitionIndex,
+    state: Arc<PartitionState>,
+    /// Whether its log could not be opened before.
+    failed_before: bool,
 }
 
 impl Hosted {
@@ -294,20 +304,22 @@ impl ReplicaManager {
         }
         entry.overrides = overrides;
         entry.partitions.resize(topic.partitions.len(), Replica::Elsewhere);
-        let missing: Vec<(usize, Arc<PartitionState>)> = topic
+        let missing: Vec<Missing> = topic
             .replicas_of(self.own_id)
-            .map(|(index, state)| (index as usize, Arc::clone(state)))
-            .filter(|(index, _)| !matches!(entry.partitions[*index], Replica::Served(_)))
+            .filter(|(index, _)| !matches!(entry.partitions[*index as usize], Replica::Served(_)))
+            .map(|(index, state)| Missing {
+                index,
+                state: Arc::clone(state),
+                failed_before: matches!(entry.partitions[index as usize], Replica::Failed),
+            })
             .collect();
-        let open = |(index, state): (usize, Arc<PartitionState>)| {
-            let topic = Arc::clone(&entry.topic);
-            let failed_before = matches!(entry.partitions[index], Replica::Failed);
-            async move { (index, self.open(topic, index as PartitionIndex, &state, failed_before).await) }
-        };
-        let opened: Vec<(usize, Replica)> =
-            futures::stream::iter(missing).map(open).buffer_unordered(OPENING_MAX).collect().await;
-        for (index, replica) in opened {
-            entry.partitions[index] = replica;
+        let options = Arc::new(entry.topic.settings.load().log_options());
+        let open = |batch: &[Missing]| self.open(Arc::clone(&entry.topic), batch.to_vec(), Arc::clone(&options));
+        let jobs: Vec<_> = missing.chunks(OPENING_BATCH).map(open).collect();
+        let opened: Vec<Vec<(PartitionIndex, Replica)>> =
+            futures::stream::iter(jobs).buffer_unordered(OPENING_MAX).collect().await;
+        for (index, replica) in opened.into_iter().flatten() {
+            entry.partitions[index as usize] = replica;
         }
         for (replica, state) in entry.partitions.iter().zip(&topic.partitions) {
             if let Replica::Served(partition) = replica {
@@ -317,37 +329,45 @@ impl ReplicaManager {
         hosted.insert(entry);
     }
 
-    /// Opens a partition's log, or makes a new one. A failure is told once, not again when it `failed_before`.
+    /// Opens the logs of some partitions of a topic, or makes new ones. A failure is told once, not again for those that
+    /// failed before.
     async fn open(
         &self,
         topic: Arc<Topic>,
-        index: PartitionIndex,
-        state: &Arc<PartitionState>,
-        failed_before: bool,
-    ) -> Replica {
-        let name = TopicPartition::new(Arc::clone(&topic.name), index);
-        let options = topic.settings.load().log_options();
+        partitions: Vec<Missing>,
+        options: Arc<LogOptions>,
+    ) -> Vec<(PartitionIndex, Replica)> {
+        let name = |missing: &Missing| TopicPartition::new(Arc::clone(&topic.name), missing.index);
+        let names: Vec<_> = partitions.iter().map(name).collect();
         let (storage, topic_id) = (Arc::clone(&self.storage), topic.id);
-        let opened = self.storage.pool().run(move || open_log(&storage, &name, topic_id, options)).await;
-        match opened.unwrap_or(Err(StorageError::Busy)) {
+        let open_all = move || -> Vec<_> {
+            names.iter().map(|name| open_log(&storage, name, topic_id, Arc::clone(&options))).collect()
+        };
+        let opened = self.storage.pool().run(open_all).await;
+        let opened = opened.unwrap_or_else(|_| partitions.iter().map(|_| Err(StorageError::Busy)).collect());
+        let replica = |(missing, log): (Missing, _)| (missing.index, self.replica(&topic, missing, log));
+        partitions.into_iter().zip(opened).map(replica).collect()
+    }
+
+    fn replica(&self, topic: &Arc<Topic>, missing: Missing, log: Result<Arc<Log>, StorageError>) -> Replica {
+        let (name, partition) = (&topic.name, missing.index);
+        match log {
             Ok(log) => {
-                let partition = Partition::new(topic, index, self.own_id, log);
-                partition.follow(state);
-                Replica::Served(Arc::new(partition))
+                let partition = Partition::new(Arc::clone(topic), partition, self.own_id, log);
+                partition.follow(&missing.state);
+                return Replica::Served(Arc::new(partition));
+            }
+            Err(error) if missing.failed_before => {
+                tracing::debug!(topic = %name, partition, %error, "a partition's log still cannot be opened");
             }
             Err(error) => {
-                let name = &topic.name;
-                if failed_before {
-                    tracing::debug!(topic = %name, partition = index, %error, "a partition's log still cannot be opened");
-                } else {
-                    tracing::error!(
-                        topic = %name, partition = index, %error,
-                        "a partition's log cannot be opened; it is tried again"
-                    );
-                }
-                Replica::Failed
+                tracing::error!(
+                    topic = %name, partition, %error,
+                    "a partition's log cannot be opened; it is tried again"
+                );
             }
         }
+        Replica::Failed
     }
 
     /// The logs of partitions that no metadata know.
@@ -391,9 +411,10 @@ impl ReplicaManager {
     }
 
     fn reconfigure(&self, entry: &HostedTopic, settings: &TopicSettings) {
+        let options = Arc::new(settings.log_options());
         for replica in &entry.partitions {
             if let Replica::Served(partition) = replica {
-                partition.log().set_options(settings.log_options());
+                partition.log().set_options(Arc::clone(&options));
             }
         }
     }
@@ -432,9 +453,9 @@ fn open_log(
     storage: &Storage,
     name: &TopicPartition,
     topic_id: TopicId,
-    options: LogOptions,
+    options: Arc<LogOptions>,
 ) -> Result<Arc<Log>, StorageError> {
-    match storage.create(name, topic_id, options.clone()) {
+    match storage.create(name, topic_id, Arc::clone(&options)) {
         Err(StorageError::TopicIdMismatch { .. }) => {
             storage.set_aside(name)?;
             storage.create(name, topic_id, options)

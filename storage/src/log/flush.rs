@@ -346,6 +346,12 @@ impl Log {
         }
         let (end_offset, producers) = {
             let writer = self.writer.lock();
+            let is_untouched = writer.end_offset == 0 && writer.position == 0 && !writer.epochs_changed;
+            if is_untouched && self.segments.read().len() == 1 {
+                // Nothing was ever written, so there is nothing to make durable: a folder that a power cut takes is made
+                // anew.
+                return Ok(Mark { end_offset: 0, segments: vec![MarkedSegment { base_offset: 0, bytes: 0 }] });
+            }
             (writer.end_offset, super::producers::to_entries(&writer.producers))
         };
         let mut rolled = std::mem::take(&mut self.flush.work.lock().rolled);

@@ -216,8 +216,8 @@ impl Log {
     }
 
     /// Puts other settings in force.
-    pub fn set_options(&self, options: LogOptions) {
-        *self.options.write() = Arc::new(options);
+    pub fn set_options(&self, options: impl Into<Arc<LogOptions>>) {
+        *self.options.write() = options.into();
         self.is_configured.store(true, Ordering::Release);
         self.note_changed();
     }

@@ -48,7 +48,7 @@ pub(crate) struct Found {
     pub(crate) partition: TopicPartition,
     pub(crate) topic_id: TopicId,
     pub(crate) dir: Arc<Path>,
-    pub(crate) options: LogOptions,
+    pub(crate) options: Arc<LogOptions>,
     pub(crate) trust: Trust,
     /// The floor that `DeleteRecords` has set; 0 = none.
     pub(crate) log_start_offset: Offset,
@@ -71,6 +71,14 @@ struct Listing {
     snapshots: BTreeSet<Offset>,
     /// Whether a compaction that was interrupted has been finished only now.
     is_swapped: bool,
+    has_epochs: bool,
+}
+
+impl Listing {
+    /// Whether no batch was ever written here, as far as the folder tells.
+    fn is_empty(&self) -> bool {
+        self.logs.is_empty() && self.indexes.is_empty() && self.snapshots.is_empty() && !self.has_epochs
+    }
 }
 
 /// The state of a log that was loaded.
@@ -90,6 +98,15 @@ struct Loaded {
 }
 
 impl Log {
+    /// The log of a folder that was just made: it gets its first segment, and nothing is read.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn fresh(env: &Arc<Env>, found: Found, now_ms: i64) -> io::Result<Arc<Self>> {
+        let loaded = Loaded::fresh(env, &found, now_ms)?;
+        Ok(Self::assemble(env, found, loaded, now_ms))
+    }
+
     /// Opens the log of a folder, which may be empty. Damage does not fail: it gives a log that is offline.
     pub(crate) fn open(env: &Arc<Env>, found: Found, now_ms: i64) -> Arc<Self> {
         match load(env, &found, now_ms) {
@@ -127,7 +144,7 @@ impl Log {
             partition: found.partition,
             topic_id: found.topic_id,
             dir: found.dir,
-            options: RwLock::new(Arc::new(found.options)),
+            options: RwLock::new(found.options),
             writer: Mutex::new(writer),
             segments: RwLock::new(loaded.segments),
             tail: Mutex::new(loaded.tail),
@@ -146,6 +163,12 @@ impl Log {
 }
 
 impl Loaded {
+    /// A log without batches, with the files of its first segment.
+    fn fresh(env: &Arc<Env>, found: &Found, now_ms: i64) -> io::Result<Self> {
+        let segment = Segment::create(env, Arc::clone(&found.dir), found.log_start_offset, now_ms)?;
+        Ok(Self { segments: vec![segment], durable_to: 0, ..Self::nothing(found) })
+    }
+
     /// Stands in for a log that could not be loaded.
     fn nothing(found: &Found) -> Self {
         let offset = found.log_start_offset;
@@ -174,6 +197,9 @@ fn load(env: &Arc<Env>, found: &Found, now_ms: i64) -> Result<Loaded, Damage> {
         if durable_to > found.log_start_offset {
             let reason = format!("no segment is left, where the log reached offset {durable_to}");
             return Err(Damage::Files(format!("{}: {reason}", found.dir.display())));
+        }
+        if listing.is_empty() {
+            return Loaded::fresh(env, found, now_ms).map_err(fail);
         }
         let segment = Segment::create(env, Arc::clone(&found.dir), found.log_start_offset, now_ms).map_err(fail)?;
         // Nothing needs to be looked at in a log that was just made, even if the mark remembers another one.
@@ -235,7 +261,8 @@ fn load_from(
         _ => None,
     };
     let recovery_point = trust.durable_to();
-    let (history, is_history_whole) = read_epochs(env, found);
+    let (history, is_history_whole) =
+        if listing.has_epochs { read_epochs(env, found) } else { (EpochHistory::default(), true) };
     let mut loaded = match clean_end {
         Some(end_offset) => load_clean(env, segments, end_offset).map_err(fail)?,
         None => load_dirty(env, found, segments, recovery_point, &history)?,
@@ -257,9 +284,16 @@ fn load_from(
 
 /// Removes what an interrupted step left behind, and lists the rest.
 fn tidy(env: &Env, dir: &Path) -> io::Result<Listing> {
-    let is_swapped = crate::compaction::finish_swaps(&*env.disk, dir)?;
-    let mut listing = Listing { is_swapped, ..Listing::default() };
-    for entry in env.disk.list(dir)? {
+    let mut entries = env.disk.list(dir)?;
+    let mut listing = Listing::default();
+    if entries.iter().any(|entry| entry.name.ends_with(SWAP)) {
+        listing.is_swapped = crate::compaction::finish_swaps(&*env.disk, dir)?;
+        entries = env.disk.list(dir)?;
+    }
+    for entry in entries {
+        if entry.name == LEADER_EPOCHS {
+            listing.has_epochs = true;
+        }
         let Some((base, kind, ending)) = parse_segment_file(&entry.name) else { continue };
         match (ending, kind) {
             (DELETED | CLEANED | SWAP | ".tmp", _) => disk::remove_if_exists(&*env.disk, &dir.join(&entry.name))?,
