@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use taffrail_core::ids::TopicPartition;
 use taffrail_core::partition::ProducerError;
 use taffrail_core::record::{BatchOptions, TimestampType};
 use taffrail_runtime::blocking::Pool;
@@ -226,6 +227,38 @@ fn a_failed_sync_ends_writing_to_the_directory_and_is_never_tried_again() {
     assert_eq!(read_all(&log).len(), 1, "reads go on");
     run(storage.close());
     assert!(disk.content(&Path::new(DIR).join("taffrail-clean-stop")).unwrap() == b"2\n0\n", "no log is called clean");
+}
+
+#[test]
+fn a_clean_stop_costs_nothing_for_what_was_never_written_to_and_a_power_cut_after_it_does_no_harm() {
+    for seed in 0..10 {
+        let disk = FaultDisk::new(seed);
+        let (storage, log) = open_log(&disk, LogOptions::default());
+        let others: Vec<_> = (1..=20).map(|index| TopicPartition::new("t", index)).collect();
+        let create = |storage: &crate::Storage, name| {
+            storage.create(name, log.topic_id(), LogOptions::default()).unwrap();
+        };
+        create(&storage, &others[0]);
+        let before = disk.calls();
+        run(storage.close());
+        let few = disk.calls() - before;
+        drop(storage);
+        let storage = open(&disk);
+        others.iter().for_each(|name| create(&storage, name));
+        let before = disk.calls();
+        run(storage.close());
+        assert_eq!(disk.calls() - before, few, "as many calls for 21 partitions as for 2");
+        disk.crash();
+        drop(storage);
+        let storage = open(&disk);
+        for name in &others {
+            create(&storage, name);
+            let log = storage.log(name).unwrap();
+            assert!(log.offline().is_none(), "{:?}", log.offline());
+            log.append(&[batch(1, 1, 1)], 0, 0).unwrap();
+            assert_eq!(read_all(&log).len(), 1);
+        }
+    }
 }
 
 #[test]
