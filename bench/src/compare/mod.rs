@@ -97,6 +97,7 @@ impl Bench {
         let ports = Ports { first: form.port };
         ports.check()?;
         let folder = TempDir::with_prefix("taffrail-bench-").context("make a folder for both sides' data")?;
+        machine::spread(folder.path());
         Ok(Self { form: form.clone(), tool: Tool::build()?, ports, folder, pair: None })
     }
 
