@@ -17,8 +17,8 @@ use crate::cli::ControllerArgs;
 use crate::exit::Exit;
 use crate::http::{self, Health};
 use crate::options::{MetricsAddress, Options, OptionsError, Source};
+use crate::roles::DataDir;
 use crate::sockets::listen;
-use crate::up::DataDir;
 
 /// Threads of the process beside those of the store.
 const CONTROL_THREADS: usize = 2;

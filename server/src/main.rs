@@ -6,6 +6,7 @@ mod docs;
 mod exit;
 mod http;
 mod options;
+mod roles;
 mod sockets;
 mod telemetry;
 mod up;

@@ -20,12 +20,11 @@ use taffrail_runtime::{random, task};
 use taffrail_storage::disk::real::RealDisk;
 use taffrail_storage::{ImportMode, ImportedPartition, inspect};
 
-use super::data_dir::DataDir;
-use super::quorum_role::QuorumRole;
-use super::{CONTROL_THREADS, broker_role};
+use super::{BROKER, CONTROL_THREADS};
 use crate::cli::{ImportArgs, print, table};
 use crate::exit::Exit;
 use crate::options::Options;
+use crate::roles::{self, DataDir, QuorumRole};
 
 /// How long the controller may take for one command.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -101,8 +100,8 @@ async fn adopt(
     mode: ImportMode,
     topics: &BTreeMap<String, Topic>,
 ) -> anyhow::Result<()> {
-    let static_config = broker_role::static_config(options, options.listen, dir);
-    let config = broker_role::config(&static_config)?;
+    let static_config = roles::static_config(options, BROKER, options.listen, &dir.logs());
+    let config = roles::config(&static_config)?;
     let session_timeout = Duration::from_millis(u64::try_from(config.broker_session_timeout_ms).unwrap_or_default());
     let stop = Shutdown::new();
     let quorum = QuorumRole::start(1, options, dir, &static_config, session_timeout, &stop).await?;
@@ -110,9 +109,9 @@ async fn adopt(
     if let Some(name) = topics.keys().find(|name| known.topic(name).is_some()) {
         bail!("there is a topic {name} here already");
     }
-    let storage = broker_role::open_storage(dir, &config).await?;
+    let storage = roles::open_storage(&dir.logs(), &config).await?;
     let cluster_id = quorum.cluster_id().await;
-    let directory_id = broker_role::claim(&dir.logs(), cluster_id)?;
+    let directory_id = roles::claim(&dir.logs(), BROKER, cluster_id)?;
     let importing = {
         let (storage, source) = (Arc::clone(&storage), source.to_owned());
         storage.pool().clone().run(move || storage.import(&source, mode)).await
@@ -123,12 +122,12 @@ async fn adopt(
     let client = ControllerClient::new(quorum.members())?;
     let (host, port) = options.advertised(options.listen);
     let register = RegisterBroker {
-        id: broker_role::BROKER,
+        id: BROKER,
         cluster_id: Some(cluster_id),
         incarnation: random::uuid(),
         rack: None,
         listeners: vec![Listener {
-            name: broker_role::LISTENER.into(),
+            name: roles::LISTENER.into(),
             host: host.into(),
             port,
             security: SecurityProtocol::Plaintext,
@@ -142,7 +141,7 @@ async fn adopt(
         bail!("the controller did not register the broker");
     };
     // Topics are placed on brokers that serve. This one does for a moment; the next start registers it anew.
-    let identity = BrokerIdentity { id: broker_role::BROKER, epoch };
+    let identity = BrokerIdentity { id: BROKER, epoch };
     client.propose(&Command::UnfenceBroker(identity), TIMEOUT).await?;
     for (name, topic) in
         topics.iter().filter(|(name, _)| ![TRANSACTION_STATE, SHARE_GROUP_STATE].contains(&name.as_str()))

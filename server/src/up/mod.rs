@@ -3,10 +3,7 @@
 //! The same roles as on many machines: one controller or several, a broker, and the operator; they speak gRPC with each
 //! other through pipes in memory. There is no second, simplified path.
 
-mod broker_role;
-mod data_dir;
 mod import;
-mod quorum_role;
 mod summary;
 
 use std::net::SocketAddr;
@@ -17,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use futures::future::{Either, select};
 use taffrail_client::controller::ControllerClient;
+use taffrail_core::ids::BrokerId;
 use taffrail_operator::local::{self, LocalOperator};
 use taffrail_operator::platform::PlatformError;
 use taffrail_operator::platform::local::LocalPlatform;
@@ -29,13 +27,14 @@ use crate::cli::UpArgs;
 use crate::exit::Exit;
 use crate::http::{self, Health};
 use crate::options::{MetricsAddress, Options};
+use crate::roles::{self, BrokerRole, BrokerStart, DataDir, QuorumRole, RoleEnd};
 use crate::sockets::listen;
 use crate::telemetry::LogLevels;
-use broker_role::{BrokerRole, RoleEnd};
-pub(crate) use data_dir::DataDir;
 pub(crate) use import::import;
-use quorum_role::QuorumRole;
 use summary::Summary;
+
+/// Number of the one broker.
+const BROKER: BrokerId = BrokerId(1);
 
 /// Threads for everything that is not on the data path.
 const CONTROL_THREADS: usize = 2;
@@ -161,17 +160,18 @@ async fn start(
         task::spawn(http::serve(listener, health.clone(), stop.clone()));
     }
 
-    let static_config = broker_role::static_config(options, clients, dir);
-    let config = broker_role::config(&static_config)?;
+    let static_config = roles::static_config(options, BROKER, clients, &dir.logs());
+    let config = roles::config(&static_config)?;
     let session_timeout = Duration::from_millis(u64::try_from(config.broker_session_timeout_ms).unwrap_or_default());
     let (quorum, storage) = futures::future::join(
         QuorumRole::start(args.controllers(), options, dir, &static_config, session_timeout, &stop),
-        broker_role::open_storage(dir, &config),
+        roles::open_storage(&dir.logs(), &config),
     )
     .await;
     let (quorum, storage) = (quorum?, storage?);
-    broker_role::check_not_lost(&dir.logs(), &storage, &quorum.image())?;
-    let mut broker = BrokerRole::start(broker_role::Start {
+    roles::check_not_lost(&dir.logs(), BROKER, &storage, &quorum.image())?;
+    let mut broker = BrokerRole::start(BrokerStart {
+        id: BROKER,
         cluster_id: quorum.cluster_id().await,
         static_config,
         controllers: quorum.members(),

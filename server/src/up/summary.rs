@@ -10,7 +10,7 @@ use taffrail_core::ids::Uuid;
 use taffrail_core::image::MetadataImage;
 use taffrail_operator::local::Pass;
 
-use super::data_dir::DataDir;
+use crate::roles::DataDir;
 
 /// Topics that are named; the rest is counted.
 const TOPICS_NAMED: usize = 4;

@@ -1,4 +1,4 @@
-//! The broker of `up`: its files, its place in the cluster, its listener.
+//! A broker: its place in the cluster, its listener.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -20,30 +20,20 @@ use taffrail_core::ids::{BrokerId, Uuid};
 use taffrail_core::image::MetadataImage;
 use taffrail_runtime::grpc::Target;
 use taffrail_runtime::net::TcpListener;
-use taffrail_runtime::open_files::{self, Shares};
 use taffrail_runtime::shard::Shards;
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{random, task};
-use taffrail_storage::disk::Disk;
-use taffrail_storage::disk::real::RealDisk;
-use taffrail_storage::identity::MetaProperties;
-use taffrail_storage::{Maintenance, Storage, StorageOptions};
+use taffrail_storage::{Maintenance, Storage};
 
-use super::data_dir::DataDir;
+use super::broker_files::claim;
 use crate::options::Options;
 
-/// Number of the one broker.
-pub(super) const BROKER: BrokerId = BrokerId(1);
-
-/// Name of the one listener.
-pub(super) const LISTENER: &str = "PLAINTEXT";
-
-/// Files of partitions that are kept open at most, where the process may have very many.
-const OPEN_FILES_MAX: usize = 16_384;
+/// Name of the listener.
+pub(crate) const LISTENER: &str = "PLAINTEXT";
 
 /// Why a role ended by itself.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum RoleEnd {
+pub(crate) enum RoleEnd {
     /// The broker is out of the cluster.
     #[error("the broker failed: {0}")]
     Broker(RegistrationError),
@@ -59,19 +49,20 @@ pub(super) enum RoleEnd {
 }
 
 /// What a broker is started with.
-pub(super) struct Start {
-    pub(super) cluster_id: Uuid,
-    pub(super) static_config: Overrides,
-    pub(super) controllers: Vec<(String, Target)>,
-    pub(super) storage: Arc<Storage>,
-    pub(super) advertised: (String, u16),
-    pub(super) logs: PathBuf,
-    pub(super) shards: Option<usize>,
-    pub(super) loggers: Arc<dyn Loggers>,
+pub(crate) struct BrokerStart {
+    pub(crate) id: BrokerId,
+    pub(crate) cluster_id: Uuid,
+    pub(crate) static_config: Overrides,
+    pub(crate) controllers: Vec<(String, Target)>,
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) advertised: (String, u16),
+    pub(crate) logs: PathBuf,
+    pub(crate) shards: Option<usize>,
+    pub(crate) loggers: Arc<dyn Loggers>,
 }
 
 /// A broker that is part of the cluster.
-pub(super) struct BrokerRole {
+pub(crate) struct BrokerRole {
     broker: Arc<Broker>,
     storage: Arc<Storage>,
     controllers: Arc<ControllerHandle>,
@@ -90,11 +81,11 @@ pub(super) struct BrokerRole {
 
 impl BrokerRole {
     /// Brings the broker into the cluster: it follows the metadata, is registered and unfenced. It takes no clients yet.
-    pub(super) async fn start(start: Start) -> anyhow::Result<Self> {
-        let directory_id = claim(&start.logs, start.cluster_id)?;
+    pub(crate) async fn start(start: BrokerStart) -> anyhow::Result<Self> {
+        let directory_id = claim(&start.logs, start.id, start.cluster_id)?;
         let controllers = Arc::new(ControllerHandle::new(start.controllers)?);
         let broker = Broker::new(BrokerParts {
-            id: BROKER,
+            id: start.id,
             static_config: start.static_config.clone(),
             storage: Arc::clone(&start.storage),
             controller: Arc::clone(&controllers) as _,
@@ -106,7 +97,7 @@ impl BrokerRole {
             Listener { name: LISTENER.into(), host: host.into(), port, security: SecurityProtocol::Plaintext };
         let config = config(&start.static_config)?;
         let request = RegisterBroker {
-            id: BROKER,
+            id: start.id,
             cluster_id: Some(start.cluster_id),
             incarnation: random::uuid(),
             rack: config.broker_rack.map(Arc::from),
@@ -165,22 +156,22 @@ impl BrokerRole {
     }
 
     /// The broker itself.
-    pub(super) fn handle(&self) -> Arc<Broker> {
+    pub(crate) fn handle(&self) -> Arc<Broker> {
         Arc::clone(&self.broker)
     }
 
     /// The metadata that the broker acts on.
-    pub(super) fn metadata(&self) -> Arc<MetadataImage> {
+    pub(crate) fn metadata(&self) -> Arc<MetadataImage> {
         self.broker.metadata.image()
     }
 
     /// The broker's metrics.
-    pub(super) fn registry(&self) -> prometheus::Registry {
+    pub(crate) fn registry(&self) -> prometheus::Registry {
         self.broker.metrics.registry.clone()
     }
 
     /// Takes clients from now on.
-    pub(super) fn serve(&mut self, socket: TcpListener) {
+    pub(crate) fn serve(&mut self, socket: TcpListener) {
         let (broker, shards, serving) = (self.handle(), Arc::clone(&self.shards), self.serving.clone());
         let mut ends = self.ends.clone();
         self.listener = Some(task::spawn(async move {
@@ -192,12 +183,12 @@ impl BrokerRole {
     }
 
     /// Waits until the broker fails.
-    pub(super) async fn failed(&mut self) -> RoleEnd {
+    pub(crate) async fn failed(&mut self) -> RoleEnd {
         self.ended.next().await.unwrap_or(RoleEnd::Listener)
     }
 
     /// Answers what clients are owed, leaves the cluster, and closes the files.
-    pub(super) async fn stop(self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.serving.trigger();
         if let Some(listener) = self.listener {
             listener.await.context("the listener failed")?;
@@ -216,82 +207,27 @@ impl BrokerRole {
 }
 
 /// The broker's settings that the process gives.
-pub(super) fn static_config(options: &Options, bound: SocketAddr, dir: &DataDir) -> Overrides {
+pub(crate) fn static_config(options: &Options, id: BrokerId, bound: SocketAddr, logs: &Path) -> Overrides {
     let mut config = options.broker.clone();
     let (host, port) = options.advertised(bound);
     let own = [
-        ("node.id", BROKER.to_string()),
-        ("broker.id", BROKER.to_string()),
+        ("node.id", id.to_string()),
+        ("broker.id", id.to_string()),
         ("process.roles", "broker,controller".to_owned()),
         ("listeners", format!("{LISTENER}://{bound}")),
         ("advertised.listeners", format!("{LISTENER}://{host}:{port}")),
         ("listener.security.protocol.map", format!("{LISTENER}:PLAINTEXT")),
         ("inter.broker.listener.name", LISTENER.to_owned()),
-        ("log.dirs", dir.logs().display().to_string()),
+        ("log.dirs", logs.display().to_string()),
     ];
     config.extend(own.map(|(name, value)| (name.to_owned(), value)));
     config
 }
 
 /// The same, typed.
-pub(super) fn config(static_config: &Overrides) -> anyhow::Result<BrokerConfig> {
+pub(crate) fn config(static_config: &Overrides) -> anyhow::Result<BrokerConfig> {
     let layers = BrokerLayers { static_broker: static_config.clone(), ..BrokerLayers::default() };
     Ok(BrokerConfig::resolve(&layers)?)
-}
-
-/// Opens the partitions.
-pub(super) async fn open_storage(dir: &DataDir, config: &BrokerConfig) -> anyhow::Result<Arc<Storage>> {
-    let path = dir.logs();
-    let number = |value: i32| usize::try_from(value).unwrap_or(1);
-    let options = StorageOptions {
-        open_files_max: Shares::of(open_files::limit()).partition_files.min(OPEN_FILES_MAX),
-        recovery_threads: number(config.num_recovery_threads_per_data_dir),
-        retention_check_ms: config.log_retention_check_interval_ms,
-        checkpoint_ms: i64::from(config.log_flush_offset_checkpoint_interval_ms),
-        producer_expiration_ms: i64::from(config.producer_id_expiration_ms),
-        producer_expiration_check_ms: i64::from(config.producer_id_expiration_check_interval_ms),
-        high_watermark_ms: config.replica_high_watermark_checkpoint_interval_ms,
-        compaction_map_bytes: usize::try_from(config.log_cleaner_dedupe_buffer_bytes).unwrap_or(usize::MAX),
-        compaction_check_ms: config.log_cleaner_backoff_ms,
-        compacts: config.log_cleaner_enable,
-        ..StorageOptions::new(&path)
-    };
-    let opened = Storage::open(options, Arc::new(RealDisk::new())).await;
-    opened.with_context(|| format!("the partitions in {} cannot be opened", path.display()))
-}
-
-/// Refuses to begin with empty partitions where there were some: the folder of the partitions is gone, or its volume is
-/// not mounted. Served as empty, what is only away would look lost, and clients would begin anew at offset 0.
-pub(super) fn check_not_lost(logs: &Path, storage: &Storage, image: &MetadataImage) -> anyhow::Result<()> {
-    let expected = image.topics().iter().flat_map(|topic| topic.replicas_of(BROKER)).count();
-    if expected == 0 || !storage.logs().is_empty() || MetaProperties::read(&RealDisk::new(), logs)?.is_some() {
-        return Ok(());
-    }
-    bail!(
-        "{} is empty, where the metadata know of {expected} partitions: mount or restore it, or begin anew with another \
-         --data-dir",
-        logs.display()
-    )
-}
-
-/// Makes sure that the partitions belong to this cluster and broker, and gives the directory's own id. A new directory
-/// gets one, in Kafka's `meta.properties`.
-pub(super) fn claim(logs: &Path, cluster_id: Uuid) -> anyhow::Result<Uuid> {
-    let disk: &dyn Disk = &RealDisk::new();
-    if let Some(found) = MetaProperties::read(disk, logs)? {
-        if found.cluster_id != cluster_id.to_string() || found.node_id != BROKER.0 {
-            bail!(
-                "the partitions in {} belong to node {} of cluster {}, not to node {BROKER} of cluster {cluster_id}",
-                logs.display(),
-                found.node_id,
-                found.cluster_id
-            );
-        }
-        return Ok(found.directory_id);
-    }
-    let own = MetaProperties { cluster_id: cluster_id.to_string(), node_id: BROKER.0, directory_id: random::uuid() };
-    own.write(disk, logs).with_context(|| format!("{} cannot be written to", logs.display()))?;
-    Ok(own.directory_id)
 }
 
 /// Processors that this process may use.

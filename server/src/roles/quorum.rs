@@ -30,7 +30,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const ADD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// All controllers of this process.
-pub(super) struct QuorumRole {
+pub(crate) struct QuorumRole {
     controllers: Vec<Controller>,
     members: Vec<(String, Target)>,
     /// The one that was active when all had started.
@@ -47,7 +47,7 @@ fn address(id: i32) -> String {
 impl QuorumRole {
     /// Starts `count` controllers, or as many as there were before if that is more; one of them is active and has applied
     /// everything when this returns.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         count: i32,
         options: &Options,
         dir: &DataDir,
@@ -110,22 +110,22 @@ impl QuorumRole {
     }
 
     /// Where they are.
-    pub(super) fn members(&self) -> Vec<(String, Target)> {
+    pub(crate) fn members(&self) -> Vec<(String, Target)> {
         self.members.clone()
     }
 
     /// The cluster that they keep the metadata of.
-    pub(super) async fn cluster_id(&self) -> Uuid {
+    pub(crate) async fn cluster_id(&self) -> Uuid {
         self.controllers[self.active].founded().await
     }
 
     /// The metadata as they were at the start.
-    pub(super) fn image(&self) -> Arc<MetadataImage> {
+    pub(crate) fn image(&self) -> Arc<MetadataImage> {
         self.controllers[self.active].image()
     }
 
     /// Waits until so many have failed that nothing can be decided any more.
-    pub(super) async fn failed(&self) -> ControllerError {
+    pub(crate) async fn failed(&self) -> ControllerError {
         let mut left: Vec<_> = self.controllers.iter().map(|controller| Box::pin(controller.failed())).collect();
         loop {
             let (error, _, rest) = select_all(left).await;
@@ -138,7 +138,7 @@ impl QuorumRole {
     }
 
     /// Stops them, the active one last.
-    pub(super) async fn stop(self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
         if let Some(adopting) = self.adopting {
             adopting.await?;
         }
