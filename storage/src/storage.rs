@@ -53,6 +53,8 @@ pub struct Storage {
     /// partition's number.
     folders: [Mutex<()>; FOLDER_LOCKS],
     is_closed: AtomicBool,
+    /// Whether the stop before had closed all that is here.
+    was_closed: bool,
     _lock: DiskLock,
 }
 
@@ -116,6 +118,7 @@ impl Storage {
             let opened = job.await.map_err(|_| StorageError::Busy)?.map_err(|_| StorageError::Busy)?;
             logs.extend(opened.into_iter().map(|log| (log.partition().clone(), log)));
         }
+        let was_closed = logs.keys().all(|partition| marks.contains_key(partition));
         let high_watermarks = Arc::try_unwrap(high_watermarks).unwrap_or_else(|_| {
             // Every job has ended, so nobody else holds it; an empty file would only be written anew.
             OffsetFile::empty(options.dir.join(HIGH_WATERMARKS))
@@ -135,6 +138,7 @@ impl Storage {
             logs: RwLock::new(logs),
             folders: Default::default(),
             is_closed: AtomicBool::new(false),
+            was_closed,
             _lock: lock,
         });
         for dir in inventory.deleted {
@@ -168,6 +172,11 @@ impl Storage {
         let inventory = take_inventory(&*disk, dir).map_err(StorageError::io(format!("listing {}", dir.display())))?;
         let env = Arc::new(Env::new(disk, handles, flusher, files, presence, &options));
         Ok((env, lock, high_watermarks, cleaned_to, inventory, marks))
+    }
+
+    /// Whether the stop before this start had closed every log that is here; also where there is none.
+    pub fn was_closed(&self) -> bool {
+        self.was_closed
     }
 
     /// The log of a partition.
