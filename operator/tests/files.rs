@@ -23,7 +23,8 @@ fn topic(spec: &str) -> String {
 fn a_whole_file_is_taken() {
     let text = "apiVersion: taffrail.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev}\nspec:\n  config:\n    \
                 log.retention.hours: 24\n    num.partitions: 3\n    group.initial.rebalance.delay.ms: '0'\n    \
-                log.cleaner.threads: 2\n---\n"
+                log.cleaner.threads: 2\n  brokers:\n    replicas: 3\n    rack: {zones: [a, b]}\n  controllers: {replicas: \
+                3}\n---\n"
         .to_owned()
         + &topic(
             "topicName: Orders_1\npartitions: 6\nconfig:\n  retention.ms: 3600000\n  cleanup.policy: compact,delete",
@@ -31,12 +32,14 @@ fn a_whole_file_is_taken() {
     let desired = take(&text).unwrap();
     let cluster = desired.cluster.unwrap();
     assert_eq!(cluster.name, "dev");
+    assert_eq!((cluster.brokers, cluster.controllers), (Some(3), Some(3)));
+    assert_eq!(cluster.zones, ["a", "b"]);
     assert_eq!(cluster.dynamic.keys().collect::<Vec<_>>(), ["log.cleaner.threads"]);
     assert_eq!(cluster.at_start["log.retention.hours"], "24");
     let topic = &desired.topics["Orders_1"];
     assert_eq!((topic.partitions, topic.replicas), (Some(6), None));
     assert_eq!(topic.config["retention.ms"], "3600000");
-    assert_eq!(topic.origin.place.line, 11);
+    assert_eq!(topic.origin.place.line, 15);
 }
 
 #[test]
@@ -46,7 +49,6 @@ fn mistakes_in_a_topic_are_told_with_place_field_and_nearest_name() {
         ("partitions: three", "a.yaml:8:15: spec.partitions: expected a whole number, found the text \"three\""),
         ("partitions: 0", "a.yaml:8:15: spec.partitions: 0 is less than 1"),
         ("partitions: 20000", "a.yaml:8:3: spec.partitions: a topic may have at most 10000 partitions"),
-        ("replicas: 3", "a.yaml:8:3: spec.replicas: one process runs one broker: write 1, or leave it out"),
         ("topicName: a b", "a.yaml:8:3: spec.topicName: Topic name is invalid: 'a b' contains one or more"),
         (
             "topicName: __consumer_offsets",
@@ -70,8 +72,8 @@ fn mistakes_in_a_topic_are_told_with_place_field_and_nearest_name() {
         ("config:\n  retention.ms: [1]", "a.yaml:9:19: spec.config[retention.ms]: expected one value, found a list"),
         ("config:\n  cleanup.policy: compct", "a.yaml:9:21: spec.config[cleanup.policy]: Invalid value compct"),
         (
-            "config:\n  min.insync.replicas: 2",
-            "a.yaml:9:5: spec.config.min.insync.replicas: 2 is more than the topic's 1 replicas",
+            "replicas: 1\nconfig:\n  min.insync.replicas: 2",
+            "a.yaml:10:5: spec.config.min.insync.replicas: 2 is more than the topic's 1 replicas",
         ),
         (
             "config:\n  min.compaction.lag.ms: 9\n  max.compaction.lag.ms: 3",
@@ -119,7 +121,18 @@ fn mistakes_around_a_resource_are_told() {
         ),
         (format!("{cluster}{{config: {{node.id: 3}}}}"), "spec.config[node.id]: is not set here"),
         (format!("{cluster}{{rollout: {{windows: []}}}}"), "spec.rollout: not acted on yet"),
-        (format!("{cluster}{{brokers: {{replicas: 3}}}}"), "spec.brokers.replicas: one process runs one broker"),
+        (
+            format!("{cluster}{{brokers: {{replicas: 10}}}}"),
+            "spec.brokers.replicas: one process runs 1 to 9 brokers, not 10",
+        ),
+        (
+            format!("{cluster}{{controllers: {{replicas: 2}}}}"),
+            "spec.controllers.replicas: 2 controllers are not 1, 3 or 5",
+        ),
+        (
+            format!("{cluster}{{brokers: {{replicas: 2}}}}\n---\n{}", topic("replicas: 3")),
+            "spec.replicas: 3 replicas need as many brokers, and the Cluster has 2",
+        ),
         (format!("{cluster}{{brokers: {{storage: {{size: 1Gi}}}}}}"), "spec.brokers.storage: not acted on yet"),
         (
             format!("{cluster}{{}}\n---\n{cluster}{{}}"),

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use taffrail_core::config::Overrides;
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::time;
 
@@ -17,6 +16,7 @@ pub use report::{Pass, TopicReport};
 use watch::FileWatch;
 
 use crate::platform::{Platform, PlatformError};
+use crate::reconcile::cluster::ValidCluster;
 use crate::reconcile::topic::{TopicPlan, ValidTopic};
 use crate::reconcile::{self, Desired, cluster, topic};
 use crate::yaml::{Problem, Problems, load_files};
@@ -31,8 +31,8 @@ const POLLS_PER_DRIFT_CHECK: u32 = 10;
 pub struct LocalOperator<P> {
     platform: P,
     files: Vec<PathBuf>,
-    /// Settings that the broker was started with; others wait for a restart.
-    started_with: Overrides,
+    /// The Cluster that brokers and controllers were started with; some changes to it wait for a restart.
+    started: ValidCluster,
     desired: Desired,
     /// Topics whose resources went while the controllers could not be reached; they are still to be dealt with.
     removed: BTreeMap<String, ValidTopic>,
@@ -56,8 +56,8 @@ pub fn load(files: &[PathBuf]) -> Result<Desired, Problems> {
 impl<P: Platform> LocalOperator<P> {
     /// An operator for a cluster that was started as `desired` says, from `files`.
     pub fn new(platform: P, files: Vec<PathBuf>, desired: Desired) -> Self {
-        let started_with = desired.cluster.as_ref().map(|cluster| cluster.at_start.clone()).unwrap_or_default();
-        Self { platform, files, started_with, desired, removed: BTreeMap::new() }
+        let started = desired.cluster.clone().unwrap_or_default();
+        Self { platform, files, started, desired, removed: BTreeMap::new() }
     }
 
     /// Takes over what is wanted from now on. Topics that are not in it any more are dealt with by the next pass.
@@ -76,7 +76,7 @@ impl<P: Platform> LocalOperator<P> {
         let image = self.platform.metadata();
         let mut pass = Pass::default();
         if let Some(wanted) = &self.desired.cluster {
-            let plan = cluster::build(wanted, &cluster::fetch(&image), &self.started_with);
+            let plan = cluster::build(wanted, &cluster::fetch(&image), &self.started);
             match cluster::apply(&plan, &self.platform).await {
                 Err(PlatformError::Refused(error)) => pass.cluster_refused = Some(error.to_string()),
                 other => other?,

@@ -6,7 +6,8 @@
 use crate::yaml::{Loaded, Node, Problem, Resources, Value};
 
 /// Fields of a Cluster that are acted on, below `spec`.
-const CLUSTER: [&[&str]; 3] = [&["config"], &["controllers", "replicas"], &["brokers", "replicas"]];
+const CLUSTER: [&[&str]; 4] =
+    [&["config"], &["controllers", "replicas"], &["brokers", "replicas"], &["brokers", "rack", "zones"]];
 
 /// Fields of a Topic that are acted on, below `spec`.
 const TOPIC: [&[&str]; 9] = [

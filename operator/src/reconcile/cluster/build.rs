@@ -1,7 +1,5 @@
 //! What to do.
 
-use taffrail_core::config::Overrides;
-
 use super::{ObservedCluster, ValidCluster};
 use crate::reconcile::topic::ConfigChange;
 
@@ -10,23 +8,30 @@ use crate::reconcile::topic::ConfigChange;
 pub struct ClusterPlan {
     /// Settings to change in the metadata.
     pub changes: Vec<ConfigChange>,
-    /// Settings that wait for a restart, because they changed in the spec after the start.
+    /// Settings and fields that wait for a restart, because they changed in the spec after the start.
     pub waiting: Vec<String>,
 }
 
-/// Compares what is wanted with what is there. `started_with` are the settings that the brokers had at their start.
+/// Compares what is wanted with what is there. `started` is the spec that the brokers and controllers were started with.
 ///
 /// The spec's `config` is the whole truth about settings for all brokers: what was set behind its back is taken away. A
 /// spec without one leaves them alone.
-pub fn build(wanted: &ValidCluster, observed: &ObservedCluster, started_with: &Overrides) -> ClusterPlan {
+pub fn build(wanted: &ValidCluster, observed: &ObservedCluster, started: &ValidCluster) -> ClusterPlan {
     let changes =
         if wanted.has_config { ConfigChange::between(&observed.dynamic, &wanted.dynamic) } else { Vec::new() };
+    let before = &started.at_start;
     let mut waiting: Vec<String> = wanted
         .at_start
         .iter()
-        .filter(|(name, value)| started_with.get(*name) != Some(value))
+        .filter(|(name, value)| before.get(*name) != Some(value))
         .map(|(name, _)| name.clone())
         .collect();
-    waiting.extend(started_with.keys().filter(|name| !wanted.at_start.contains_key(*name)).cloned());
+    waiting.extend(before.keys().filter(|name| !wanted.at_start.contains_key(*name)).cloned());
+    let fields = [
+        ("spec.brokers.replicas", wanted.brokers != started.brokers),
+        ("spec.brokers.rack.zones", wanted.zones != started.zones),
+        ("spec.controllers.replicas", wanted.controllers != started.controllers),
+    ];
+    waiting.extend(fields.iter().filter(|(_, differs)| *differs).map(|(field, _)| (*field).to_owned()));
     ClusterPlan { changes, waiting }
 }

@@ -5,6 +5,12 @@ use taffrail_core::config::{self, BrokerLayers, Overrides, Scope, Update};
 use crate::crd::Cluster;
 use crate::yaml::{Loaded, Problem};
 
+/// Brokers that one process runs.
+const BROKERS: std::ops::RangeInclusive<i32> = 1..=9;
+
+/// Controllers that can agree with each other.
+const CONTROLLERS: [i32; 3] = [1, 3, 5];
+
 /// A Cluster that makes sense.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValidCluster {
@@ -16,6 +22,12 @@ pub struct ValidCluster {
     pub at_start: Overrides,
     /// Whether the spec has a `config` at all; without one, settings are nobody's business here.
     pub has_config: bool,
+    /// How many brokers there are to be, if it says so.
+    pub brokers: Option<i32>,
+    /// How many controllers, if it says so.
+    pub controllers: Option<i32>,
+    /// Zones that the brokers are pinned to, in turn.
+    pub zones: Vec<String>,
 }
 
 /// The cluster of these resources: one process runs one.
@@ -29,12 +41,14 @@ pub fn validate(clusters: &[Loaded<Cluster>], problems: &mut Vec<Problem>) -> Op
         problems.push(more.problem(&["kind"], message));
     }
     let spec = &first.resource.spec;
-    let one = "one process runs one broker that is its own controller: write 1, or leave it out";
-    if spec.brokers.replicas.is_some_and(|replicas| replicas != 1) {
-        problems.push(first.problem(&["spec", "brokers", "replicas"], one));
+    if let Some(count) = spec.brokers.replicas.filter(|count| !BROKERS.contains(count)) {
+        let (least, most) = (BROKERS.start(), BROKERS.end());
+        let message = format!("one process runs {least} to {most} brokers, not {count}");
+        problems.push(first.problem(&["spec", "brokers", "replicas"], message));
     }
-    if spec.controllers.replicas.is_some_and(|replicas| replicas != 1) {
-        problems.push(first.problem(&["spec", "controllers", "replicas"], one));
+    if let Some(count) = spec.controllers.replicas.filter(|count| !CONTROLLERS.contains(count)) {
+        let message = format!("{count} controllers are not 1, 3 or 5: an even one more helps no majority");
+        problems.push(first.problem(&["spec", "controllers", "replicas"], message));
     }
     let layers = BrokerLayers { static_broker: spec.config.0.clone(), ..BrokerLayers::default() };
     if let Err(error) = config::validate_broker(&layers) {
@@ -48,5 +62,8 @@ pub fn validate(clusters: &[Loaded<Cluster>], problems: &mut Vec<Problem>) -> Op
         dynamic,
         at_start,
         has_config: !spec.config.is_empty(),
+        brokers: spec.brokers.replicas,
+        controllers: spec.controllers.replicas,
+        zones: spec.brokers.rack.as_ref().and_then(|rack| rack.zones.clone()).unwrap_or_default(),
     })
 }

@@ -45,6 +45,7 @@ pub fn validate(
         dynamic_default: cluster.map(|cluster| cluster.dynamic.clone()).unwrap_or_default(),
         ..BrokerLayers::default()
     };
+    let brokers = cluster.and_then(|cluster| cluster.brokers);
     let cluster = cluster.map(|cluster| cluster.name.as_str()).or_else(|| {
         // Without a Cluster among the resources, all topics must name the same one.
         topics.first().map(|topic| topic.resource.spec.cluster_ref.name.as_str())
@@ -70,7 +71,7 @@ pub fn validate(
             let message = format!("there is no Cluster {}{hint}", spec.cluster_ref.name);
             problems.push(topic.problem(&["spec", "clusterRef", "name"], message));
         }
-        check_sizes(topic, problems);
+        check_sizes(topic, brokers, problems);
         if let Err(error) = config::validate_topic(&spec.config.0, &layers) {
             problems.push(topic.problem(&["spec", "config"], error.to_string()));
         }
@@ -91,19 +92,25 @@ pub fn validate(
     valid
 }
 
-fn check_sizes(topic: &Loaded<Topic>, problems: &mut Vec<Problem>) {
+/// Refuses sizes that cannot be. `brokers` = how many there are, if the Cluster says so; where it does not, the controllers
+/// have the word.
+fn check_sizes(topic: &Loaded<Topic>, brokers: Option<i32>, problems: &mut Vec<Problem>) {
     let spec = &topic.resource.spec;
     if spec.partitions.is_some_and(|partitions| partitions > PARTITIONS_PER_COMMAND_MAX as i32) {
         let message = format!("a topic may have at most {PARTITIONS_PER_COMMAND_MAX} partitions");
         problems.push(topic.problem(&["spec", "partitions"], message));
     }
-    if spec.replicas.is_some_and(|replicas| replicas != 1) {
-        problems.push(topic.problem(&["spec", "replicas"], "one process runs one broker: write 1, or leave it out"));
+    if let (Some(replicas), Some(brokers)) = (spec.replicas, brokers)
+        && replicas > brokers
+    {
+        let message = format!("{replicas} replicas need as many brokers, and the Cluster has {brokers}");
+        problems.push(topic.problem(&["spec", "replicas"], message));
     }
     let min_insync = spec.config.0.get("min.insync.replicas").and_then(|value| value.trim().parse::<i32>().ok());
-    // A topic without a word about replicas gets the one that one broker can keep.
-    let replicas = spec.replicas.unwrap_or(1);
-    if let Some(min) = min_insync.filter(|min| *min > replicas) {
+    // A topic without a word about replicas gets no more than there are brokers.
+    if let (Some(min), Some(replicas)) = (min_insync, spec.replicas.or(brokers))
+        && min > replicas
+    {
         let message =
             format!("{min} is more than the topic's {replicas} replicas: no acks=all produce could ever succeed");
         problems.push(topic.problem(&["spec", "config", "min.insync.replicas"], message));
