@@ -2,9 +2,8 @@
 
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use futures::future::{Either, select};
 use taffrail_controller::{Controller, ControllerError, ControllerOptions, Dialer, MetadataDir};
 use taffrail_core::config::{BrokerConfig, BrokerLayers};
@@ -16,9 +15,11 @@ use taffrail_runtime::{open_files, random, signal, task, time};
 use crate::cli::ControllerArgs;
 use crate::exit::Exit;
 use crate::http::{self, Health};
+use crate::nodes;
 use crate::options::{MetricsAddress, Options, OptionsError, Source};
-use crate::roles::DataDir;
+use crate::roles::{self, DataDir};
 use crate::sockets::listen;
+use crate::stopping::stop_within;
 
 /// Threads of the process beside those of the store.
 const CONTROL_THREADS: usize = 2;
@@ -50,23 +51,11 @@ impl Plan {
         let given = args.settings.collect()?;
         let options = Options::resolve(&given)?;
         let listen = if given.source("listen") == Source::Default { LISTEN } else { options.listen };
-        let conflict = |text: String| OptionsError::Conflict(text);
-        if args.node_id < 0 {
-            return Err(conflict(format!("--node-id {}: a number from 0 on is needed", args.node_id)).into());
-        }
-        for server in &args.controllers {
-            if !server.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) {
-                return Err(conflict(format!("--controllers {server}: host:port is needed")).into());
-            }
-        }
-        let cluster = args
-            .cluster_id
-            .as_deref()
-            .map(|text| text.parse::<Uuid>().map_err(|error| conflict(format!("--cluster-id {text}: {error}"))));
-        let cluster = cluster.transpose()?;
+        nodes::check(args.node_id, &args.controllers)?;
+        let cluster = nodes::cluster_id(args.cluster_id.as_deref())?;
         if args.bootstrap && cluster.is_none() && args.controllers.len() > 1 {
             let text = "--bootstrap needs --cluster-id: all controllers must be granted the same cluster";
-            return Err(conflict(text.to_owned()).into());
+            return Err(OptionsError::Conflict(text.to_owned()).into());
         }
         let bootstrap = args.bootstrap.then(|| cluster.unwrap_or_else(random::uuid));
         Ok(Self { options, id: args.node_id, listen, servers: args.controllers.clone(), cluster, bootstrap })
@@ -78,14 +67,14 @@ async fn serve(plan: &Plan, dir: &DataDir) -> anyhow::Result<Exit> {
     let socket = listen(plan.listen, "--listen").await?;
     let bound = socket.local_addr()?;
     let (host, port) = plan.options.advertised(bound);
-    let advertised = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    let advertised = nodes::address(&host, port);
     let health = Health::default();
     let stop = Shutdown::new();
     if let MetricsAddress::At(address) = plan.options.metrics {
         task::spawn(http::serve(listen(address, "--metrics").await?, health.clone(), stop.clone()));
     }
     let layers = BrokerLayers { static_broker: plan.options.broker.clone(), ..BrokerLayers::default() };
-    let session_ms = BrokerConfig::resolve(&layers)?.broker_session_timeout_ms;
+    let session_timeout = roles::session_timeout(&BrokerConfig::resolve(&layers)?);
     let memory = plan.options.ephemeral;
     let controller = Controller::start(ControllerOptions {
         id: plan.id,
@@ -97,7 +86,7 @@ async fn serve(plan: &Plan, dir: &DataDir) -> anyhow::Result<Exit> {
         listener: Listener::Tcp(socket),
         advertised: advertised.clone(),
         static_config: plan.options.broker.clone(),
-        session_timeout: Duration::from_millis(u64::try_from(session_ms).unwrap_or_default()),
+        session_timeout,
     });
     let controller =
         controller.await.with_context(|| format!("the controller cannot start from {}", dir.metadata(1).display()))?;
@@ -119,10 +108,7 @@ async fn serve(plan: &Plan, dir: &DataDir) -> anyhow::Result<Exit> {
     health.set_ready(false);
     stop.trigger();
     let stopping = time::monotonic();
-    match time::timeout(plan.options.stop_timeout, controller.stop()).await {
-        Ok(stopped) => stopped?,
-        Err(_) => bail!("not stopped in time: what was committed is on disk"),
-    }
+    stop_within(plan.options.stop_timeout, async { Ok(controller.stop().await?) }).await?;
     let signal = end?;
     tracing::info!(signal, took_ms = stopping.elapsed().as_millis() as u64, "stopped");
     Ok(Exit::Done)

@@ -1,13 +1,16 @@
 //! The binary `taffrail`: arguments, settings, telemetry, signals, and the composition of the roles.
 
+mod broker;
 mod cli;
 mod controller;
 mod docs;
 mod exit;
 mod http;
+mod nodes;
 mod options;
 mod roles;
 mod sockets;
+mod stopping;
 mod telemetry;
 mod up;
 

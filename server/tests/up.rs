@@ -315,3 +315,36 @@ fn three_controllers_in_one_process_agree_and_one_that_was_alone_gets_company() 
     let (status, log) = fresh.stop(Signal::TERM);
     assert_eq!(status.code(), Some(0), "{log}");
 }
+
+#[test]
+fn three_brokers_and_three_controllers_in_one_process_are_one_cluster_and_stay_one() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/three-brokers.yaml");
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let first = Up::start(&["--data-dir", text(&data), "-f", text(&file)]);
+    let cluster = first.told("data").rsplit_once("cluster ").unwrap().1.to_owned();
+    let metrics = first.get("/metrics");
+    for (broker, folder) in [(1, "logs"), (2, "broker-2"), (3, "broker-3")] {
+        let leaders = format!("kafka_server_replicamanager_leadercount{{broker=\"{broker}\"}} ");
+        assert_eq!(metrics.lines().find_map(|line| line.strip_prefix(&leaders)), Some("2"), "leaders are spread");
+        let folders = std::fs::read_dir(data.join(folder)).unwrap().map(|entry| entry.unwrap().file_name());
+        let kept = folders.filter(|name| name.to_string_lossy().starts_with("orders-")).count();
+        assert_eq!(kept, 6, "every broker keeps every partition");
+    }
+    let (status, log) = first.stop(Signal::TERM);
+    assert_eq!(status.code(), Some(0), "{log}");
+    // Without a word about them, as many run again as there were.
+    let up = Up::start(&["--data-dir", text(&data)]);
+    assert!(up.summary.len() <= SUMMARY_LINES_MAX, "{:#?}", up.summary);
+    assert!(up.told("data").ends_with(&cluster), "{:?}", up.summary);
+    let (brokers, controllers) = up.told("nodes").split_once("; ").unwrap();
+    assert_eq!(controllers, "3 controllers");
+    let addresses: Vec<&str> = brokers.strip_prefix("3 brokers at ").unwrap().split(", ").collect();
+    assert_eq!(addresses.len(), 3);
+    for address in addresses {
+        task::block_on_current_thread(async { net::connect(address).await.unwrap() }).unwrap();
+    }
+    assert!(up.get("/readyz").starts_with("HTTP/1.1 200"));
+    let (status, log) = up.stop(Signal::TERM);
+    assert_eq!(status.code(), Some(0), "{log}");
+}

@@ -12,7 +12,6 @@ use crate::options::{Given, Options, Source};
 /// Prints the settings in effect, and where each comes from.
 pub(super) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     let mut given = args.settings.collect()?;
-    given.set_for_one_node()?;
     let mut cluster = None;
     if !args.files.is_empty() {
         cluster = local::load(&args.files)?.cluster;
@@ -22,10 +21,10 @@ pub(super) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
             given.set_from_cluster(&cluster.name, name, value)?;
         }
     }
+    given.set_for_brokers(cluster.and_then(|cluster| cluster.brokers).unwrap_or(1))?;
     Options::resolve(&given)?;
-    let shown = |setting: &&Setting| {
-        setting.scope == Scope::Process || args.all || given.source(setting.name) > Source::OneNode
-    };
+    let shown =
+        |setting: &&Setting| setting.scope == Scope::Process || args.all || given.source(setting.name).is_given();
     let settings = config::settings(Scope::Process).chain(config::settings(Scope::Broker)).filter(shown);
     let rows: Vec<Row> = settings.map(|setting| Row::of(setting, &given)).collect();
     let data = rows.iter().map(Row::to_json).collect();
@@ -65,7 +64,7 @@ impl Row {
     fn to_json(&self) -> serde_json::Value {
         let source = match &self.source {
             Source::Default => json!({"kind": "default"}),
-            Source::OneNode => json!({"kind": "oneNode"}),
+            Source::Brokers(count) => json!({"kind": "brokers", "count": count}),
             Source::Resource(name) => json!({"kind": "cluster", "name": name}),
             Source::File(file, line) => json!({"kind": "file", "name": file, "line": line}),
             Source::Environment(name) => json!({"kind": "environment", "name": name}),

@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::exit::Exit;
 use crate::options::{Given, OptionsError, Sources};
+use crate::roles::BROKERS_MAX;
 
 pub(crate) use output::{Format, print, table, write};
 
@@ -25,8 +26,10 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Run a whole cluster in this process: broker, controller and operator
+    /// Run a whole cluster in this process: brokers, controllers and operator
     Up(Box<UpArgs>),
+    /// Run one broker: it keeps partitions, and serves Kafka clients
+    Broker(Box<BrokerArgs>),
     /// Run one controller: it keeps the cluster's metadata, together with the other controllers
     Controller(Box<ControllerArgs>),
     /// Check files of resources, without a cluster
@@ -114,18 +117,50 @@ pub(crate) struct UpArgs {
     /// File of Cluster and Topic resources, the same as for Kubernetes; may be repeated. Edits are applied while it runs
     #[arg(short, long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// How many controllers keep the metadata: 1, 3 or 5. Once there are more, they stay
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = ["1", "3", "5"])]
-    controllers: String,
+    /// How many brokers keep the partitions; the first listens at --listen, the others at the ports that follow. Once
+    /// there are more, they stay [default: as the Cluster says, or 1]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..=i64::from(BROKERS_MAX)))]
+    brokers: Option<i32>,
+    /// How many controllers keep the metadata: 1, 3 or 5. Once there are more, they stay [default: as the Cluster says,
+    /// or 1]
+    #[arg(long, value_name = "COUNT", value_parser = ["1", "3", "5"])]
+    controllers: Option<String>,
     #[command(flatten)]
     pub(crate) settings: SettingsArgs,
 }
 
 impl UpArgs {
-    /// How many controllers are asked for.
-    pub(crate) fn controllers(&self) -> i32 {
-        self.controllers.parse().unwrap_or(1)
+    /// How many brokers are asked for, if anybody asked.
+    pub(crate) fn brokers(&self) -> Option<i32> {
+        self.brokers
     }
+
+    /// How many controllers are asked for, if anybody asked.
+    pub(crate) fn controllers(&self) -> Option<i32> {
+        self.controllers.as_ref().and_then(|count| count.parse().ok())
+    }
+}
+
+/// Arguments of `broker`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Start it before or after its controllers: it waits for them, and learns from them which cluster it is in."
+)]
+pub(crate) struct BrokerArgs {
+    /// Number of this broker
+    #[arg(long, value_name = "NUMBER", env = "TAFFRAIL_NODE_ID")]
+    pub(crate) node_id: i32,
+    /// Addresses of the controllers; names are looked up anew at each dial
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required = true, env = "TAFFRAIL_CONTROLLERS")]
+    pub(crate) controllers: Vec<String>,
+    /// Where it stands, such as a zone: replicas are spread over racks, and clients may read from their own
+    #[arg(long, value_name = "NAME", env = "TAFFRAIL_RACK")]
+    pub(crate) rack: Option<String>,
+    /// The cluster that it belongs to; controllers of another one are refused
+    #[arg(long, value_name = "ID", env = "TAFFRAIL_CLUSTER_ID")]
+    pub(crate) cluster_id: Option<String>,
+    #[command(flatten)]
+    pub(crate) settings: SettingsArgs,
 }
 
 /// Arguments of `controller`.
@@ -215,6 +250,7 @@ impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         match self.command {
             Command::Up(args) => crate::up::run(&args),
+            Command::Broker(args) => crate::broker::run(&args),
             Command::Controller(args) => crate::controller::run(&args),
             Command::Log(LogCommand::Import(args)) => crate::up::import(&args),
             Command::Validate(args) => validate::run(&args),

@@ -21,8 +21,8 @@ pub(crate) use typed::{LogFormat, MetricsAddress, Options};
 pub(crate) enum Source {
     /// Nobody.
     Default,
-    /// There is one node, which changes some of Kafka's defaults.
-    OneNode,
+    /// How many brokers there are, which changes some of Kafka's defaults.
+    Brokers(i32),
     /// A Cluster resource.
     Resource(String),
     /// The `--config` file, at a line.
@@ -33,11 +33,19 @@ pub(crate) enum Source {
     Flag(String),
 }
 
+impl Source {
+    /// Whether anybody has said so, rather than it being so by itself.
+    pub(crate) fn is_given(&self) -> bool {
+        !matches!(self, Self::Default | Self::Brokers(_))
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::OneNode => f.write_str("one node"),
+            Self::Brokers(1) => f.write_str("one broker"),
+            Self::Brokers(count) => write!(f, "{count} brokers"),
             Self::Resource(name) => write!(f, "cluster {name}"),
             Self::File(path, line) => write!(f, "{path}:{line}"),
             Self::Environment(name) => write!(f, "${name}"),
@@ -67,18 +75,19 @@ const OTHER_NAMES: [(&str, &str); 8] = [
     ("log.dirs", "write data_dir"),
     ("log.dir", "write data_dir"),
     ("metadata.log.dir", "write data_dir: the metadata are kept in it too"),
-    ("node.id", "the one node of `taffrail up` is number 1"),
-    ("broker.id", "the one node of `taffrail up` is number 1"),
-    ("process.roles", "`taffrail up` has all roles"),
+    ("node.id", "`taffrail broker` takes --node-id, and `taffrail up` counts its brokers from 1"),
+    ("broker.id", "`taffrail broker` takes --node-id, and `taffrail up` counts its brokers from 1"),
+    ("process.roles", "the command says it: `taffrail up` has all roles"),
 ];
 
-/// Replicas that Kafka's defaults have three or two of, and one node can have one of.
-const ONE_REPLICA: [&str; 5] = [
-    "offsets.topic.replication.factor",
-    "share.coordinator.state.topic.min.isr",
-    "share.coordinator.state.topic.replication.factor",
-    "transaction.state.log.min.isr",
-    "transaction.state.log.replication.factor",
+/// Numbers of replicas that depend on how many brokers there are, and the most that each of them is.
+const REPLICAS: [(&str, i32); 6] = [
+    ("default.replication.factor", 3),
+    ("offsets.topic.replication.factor", 3),
+    ("share.coordinator.state.topic.min.isr", 2),
+    ("share.coordinator.state.topic.replication.factor", 3),
+    ("transaction.state.log.min.isr", 2),
+    ("transaction.state.log.replication.factor", 3),
 ];
 
 /// What was given, by whom.
@@ -114,11 +123,13 @@ impl Given {
         Ok(given)
     }
 
-    /// Takes what one node must have: one replica of everything. Anything given overrides it.
-    pub(crate) fn set_for_one_node(&mut self) -> Result<(), OptionsError> {
-        for name in ONE_REPLICA {
-            if self.source(name) == Source::Default {
-                self.set(name, "1", Source::OneNode)?;
+    /// Takes what so many brokers can have: three replicas, or as many as there are brokers. Anything given overrides it.
+    pub(crate) fn set_for_brokers(&mut self, count: i32) -> Result<(), OptionsError> {
+        for (name, most) in REPLICAS {
+            let value = count.min(most).to_string();
+            let is_default = config::find(Scope::Broker, name).is_some_and(|it| it.default == Some(value.as_str()));
+            if !self.source(name).is_given() && !is_default {
+                self.set(name, &value, Source::Brokers(count))?;
             }
         }
         Ok(())
@@ -126,7 +137,7 @@ impl Given {
 
     /// Takes a setting that a Cluster resource gives, unless something stronger has given it.
     pub(crate) fn set_from_cluster(&mut self, cluster: &str, name: &str, value: &str) -> Result<(), OptionsError> {
-        if self.source(name) > Source::OneNode {
+        if self.source(name) > Source::Resource(cluster.to_owned()) {
             return Ok(());
         }
         self.set(name, value, Source::Resource(cluster.to_owned()))

@@ -92,6 +92,14 @@ impl Options {
         })
     }
 
+    /// The same for the `nth` broker of the process: its port is as many further, where one is given; `None` if there is no
+    /// such port.
+    pub(crate) fn advertised_nth(&self, bound: SocketAddr, nth: u16) -> Option<(String, u16)> {
+        let (host, port) = self.advertised(bound);
+        let is_given = self.advertise.as_ref().is_some_and(|(_, port)| *port != 0);
+        Some((host, if is_given { port.checked_add(nth)? } else { port }))
+    }
+
     /// Host and port that clients are told, when the listener has `bound`.
     pub(crate) fn advertised(&self, bound: SocketAddr) -> (String, u16) {
         match &self.advertise {
@@ -148,6 +156,13 @@ mod tests {
             ("kafka.example".to_owned(), 9999)
         );
         assert_eq!(told(&[("listen", "[::1]:9000"), ("advertise", "[::1]:0")]), ("::1".to_owned(), 9000));
+        let third = |flags: &[(&str, &str)]| {
+            let options = resolve(flags).unwrap();
+            options.advertised_nth("127.0.0.1:9094".parse().unwrap(), 2).map(|(_, port)| port)
+        };
+        assert_eq!(third(&[]), Some(9094));
+        assert_eq!(third(&[("advertise", "kafka.example:9999")]), Some(10001));
+        assert_eq!(third(&[("advertise", "kafka.example:65534")]), None);
     }
 
     #[test]

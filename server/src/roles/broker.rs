@@ -1,7 +1,7 @@
 //! A broker: its place in the cluster, its listener.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,6 @@ use taffrail_core::config::{BrokerConfig, BrokerLayers, Overrides};
 use taffrail_core::control::RegisterBroker;
 use taffrail_core::event::{Listener, SecurityProtocol};
 use taffrail_core::ids::{BrokerId, Uuid};
-use taffrail_core::image::MetadataImage;
 use taffrail_runtime::grpc::Target;
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shard::Shards;
@@ -25,7 +24,7 @@ use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{random, task};
 use taffrail_storage::{Maintenance, Storage};
 
-use super::broker_files::claim;
+use super::broker_files::BrokerFiles;
 use crate::options::Options;
 
 /// Name of the listener.
@@ -54,10 +53,11 @@ pub(crate) struct BrokerStart {
     pub(crate) cluster_id: Uuid,
     pub(crate) static_config: Overrides,
     pub(crate) controllers: Vec<(String, Target)>,
-    pub(crate) storage: Arc<Storage>,
+    pub(crate) files: BrokerFiles,
+    /// Host and port that clients and other brokers are told.
     pub(crate) advertised: (String, u16),
-    pub(crate) logs: PathBuf,
-    pub(crate) shards: Option<usize>,
+    /// What serves its connections.
+    pub(crate) shards: Arc<Shards>,
     pub(crate) loggers: Arc<dyn Loggers>,
 }
 
@@ -69,6 +69,8 @@ pub(crate) struct BrokerRole {
     shards: Arc<Shards>,
     /// Ends the listener.
     serving: Shutdown,
+    /// Ends the heartbeats of every day; those of leaving come after them.
+    keep: Shutdown,
     /// Ends the broker's part in the cluster.
     member: Shutdown,
     listener: Option<task::JoinHandle<()>>,
@@ -81,32 +83,49 @@ pub(crate) struct BrokerRole {
 
 impl BrokerRole {
     /// Brings the broker into the cluster: it follows the metadata, is registered and unfenced. It takes no clients yet.
+    ///
+    /// # Errors
+    /// When the controllers refuse it, or its files are another cluster's; they are closed then.
     pub(crate) async fn start(start: BrokerStart) -> anyhow::Result<Self> {
-        let directory_id = claim(&start.logs, start.id, start.cluster_id)?;
+        let storage = Arc::clone(&start.files.storage);
+        match Self::join(start).await {
+            Ok(role) => Ok(role),
+            Err(error) => {
+                storage.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn join(start: BrokerStart) -> anyhow::Result<Self> {
+        let BrokerStart { id, cluster_id, static_config, mut files, shards, .. } = start;
+        let directory_id = files.claim(cluster_id)?;
+        let storage = Arc::clone(&files.storage);
         let controllers = Arc::new(ControllerHandle::new(start.controllers)?);
         let broker = Broker::new(BrokerParts {
-            id: start.id,
-            static_config: start.static_config.clone(),
-            storage: Arc::clone(&start.storage),
+            id,
+            static_config: static_config.clone(),
+            storage: Arc::clone(&storage),
             controller: Arc::clone(&controllers) as _,
             loggers: start.loggers,
         })?;
-        let member = Shutdown::new();
+        let (keep, member) = (Shutdown::new(), Shutdown::new());
         let (host, port) = start.advertised;
         let listener =
             Listener { name: LISTENER.into(), host: host.into(), port, security: SecurityProtocol::Plaintext };
-        let config = config(&start.static_config)?;
+        let config = config(&static_config)?;
         let request = RegisterBroker {
-            id: start.id,
-            cluster_id: Some(start.cluster_id),
+            id,
+            cluster_id: Some(cluster_id),
             incarnation: random::uuid(),
             rack: config.broker_rack.map(Arc::from),
             listeners: vec![listener],
             log_dirs: vec![directory_id],
             features: std::collections::BTreeMap::new(),
-            unclean_shutdown: false,
+            unclean_shutdown: files.boots.is_unclean(),
         };
         let mut registration = Registration::register(&controllers, request, &member).await?;
+        files.boots.told()?;
         // History ends with the registration: only from there on does the broker act on the metadata.
         let following = {
             let (controllers, broker, member) = (Arc::clone(&controllers), Arc::clone(&broker), member.clone());
@@ -118,16 +137,16 @@ impl BrokerRole {
         let interval = Duration::from_millis(u64::try_from(config.broker_heartbeat_interval_ms).unwrap_or(2000));
         let keeping = {
             let (controllers, broker) = (Arc::clone(&controllers), Arc::clone(&broker));
-            let (member, mut ends) = (member.clone(), ends.clone());
+            let (keep, mut ends) = (keep.clone(), ends.clone());
             task::spawn(async move {
-                if let Err(error) = registration.keep(&controllers, &broker.metadata, interval, &member).await {
+                if let Err(error) = registration.keep(&controllers, &broker.metadata, interval, &keep).await {
                     let _ = ends.try_send(RoleEnd::Broker(error));
                 }
                 registration
             })
         };
         {
-            let (storage, member, mut ends) = (Arc::clone(&start.storage), member.clone(), ends.clone());
+            let (storage, member, mut ends) = (Arc::clone(&storage), member.clone(), ends.clone());
             drop(task::spawn(async move {
                 if let Either::Left((reason, _)) = select(pin!(storage.lost()), pin!(member.triggered())).await {
                     let _ = ends.try_send(RoleEnd::DirectoryLost(reason.to_string()));
@@ -135,16 +154,16 @@ impl BrokerRole {
             }));
         }
         let maintaining = {
-            let (maintenance, member) = (Maintenance::new(Arc::clone(&start.storage)), member.clone());
+            let (maintenance, member) = (Maintenance::new(Arc::clone(&storage)), member.clone());
             task::spawn(async move { maintenance.run(member).await })
         };
-        let shards = Shards::start(start.shards.unwrap_or_else(processors), "taffrail-shard")?;
         Ok(Self {
             broker,
-            storage: start.storage,
+            storage,
             controllers,
-            shards: Arc::new(shards),
+            shards,
             serving: Shutdown::new(),
+            keep,
             member,
             listener: None,
             following,
@@ -160,14 +179,15 @@ impl BrokerRole {
         Arc::clone(&self.broker)
     }
 
-    /// The metadata that the broker acts on.
-    pub(crate) fn metadata(&self) -> Arc<MetadataImage> {
-        self.broker.metadata.image()
-    }
-
     /// The broker's metrics.
     pub(crate) fn registry(&self) -> prometheus::Registry {
         self.broker.metrics.registry.clone()
+    }
+
+    /// Tells at any time whether the broker is unfenced, as far as it knows.
+    pub(crate) fn unfenced(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let broker = self.handle();
+        move || broker.metadata.image().broker(broker.id).is_some_and(|known| !known.fenced)
     }
 
     /// Takes clients from now on.
@@ -187,15 +207,19 @@ impl BrokerRole {
         self.ended.next().await.unwrap_or(RoleEnd::Listener)
     }
 
-    /// Answers what clients are owed, leaves the cluster, and closes the files.
+    /// Leaves the cluster, answers what clients are owed, and closes the files.
+    ///
+    /// Leaving comes first: others lead when the listener closes, so a client that loses its connection here is served
+    /// where the metadata send it, and never finds a port closed that a leader is said to be at.
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        self.keep.trigger();
+        let registration = self.keeping.await.context("the registration failed")?;
+        registration.leave(&self.controllers).await;
         self.serving.trigger();
         if let Some(listener) = self.listener {
             listener.await.context("the listener failed")?;
         }
         self.member.trigger();
-        let registration = self.keeping.await.context("the registration failed")?;
-        registration.leave(&self.controllers).await;
         self.following.await.context("following the metadata failed")?;
         self.maintaining.await.context("the storage's background work failed")?;
         self.storage.close().await;
@@ -206,21 +230,36 @@ impl BrokerRole {
     }
 }
 
-/// The broker's settings that the process gives.
-pub(crate) fn static_config(options: &Options, id: BrokerId, bound: SocketAddr, logs: &Path) -> Overrides {
+/// What a broker says of itself in its settings.
+pub(crate) struct BrokerPlace<'a> {
+    pub(crate) id: BrokerId,
+    /// `process.roles`.
+    pub(crate) roles: &'static str,
+    /// Address that its listener has.
+    pub(crate) bound: SocketAddr,
+    /// Host and port that clients and other brokers are told.
+    pub(crate) advertised: &'a (String, u16),
+    /// Where its partitions are.
+    pub(crate) logs: &'a Path,
+    pub(crate) rack: Option<&'a str>,
+}
+
+/// The broker's settings that the process gives: those of the options, and what follows from its place.
+pub(crate) fn static_config(options: &Options, place: &BrokerPlace<'_>) -> Overrides {
     let mut config = options.broker.clone();
-    let (host, port) = options.advertised(bound);
+    let BrokerPlace { id, bound, advertised: (host, port), .. } = place;
     let own = [
         ("node.id", id.to_string()),
         ("broker.id", id.to_string()),
-        ("process.roles", "broker,controller".to_owned()),
+        ("process.roles", place.roles.to_owned()),
         ("listeners", format!("{LISTENER}://{bound}")),
         ("advertised.listeners", format!("{LISTENER}://{host}:{port}")),
         ("listener.security.protocol.map", format!("{LISTENER}:PLAINTEXT")),
         ("inter.broker.listener.name", LISTENER.to_owned()),
-        ("log.dirs", logs.display().to_string()),
+        ("log.dirs", place.logs.display().to_string()),
     ];
     config.extend(own.map(|(name, value)| (name.to_owned(), value)));
+    config.extend(place.rack.map(|rack| ("broker.rack".to_owned(), rack.to_owned())));
     config
 }
 
@@ -230,7 +269,13 @@ pub(crate) fn config(static_config: &Overrides) -> anyhow::Result<BrokerConfig> 
     Ok(BrokerConfig::resolve(&layers)?)
 }
 
-/// Processors that this process may use.
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+/// Silence after which a broker with these settings is fenced.
+pub(crate) fn session_timeout(config: &BrokerConfig) -> Duration {
+    Duration::from_millis(u64::try_from(config.broker_session_timeout_ms).unwrap_or_default())
+}
+
+/// Starts what serves the connections of all brokers of this process.
+pub(crate) fn start_shards(options: &Options) -> std::io::Result<Arc<Shards>> {
+    let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Ok(Arc::new(Shards::start(options.shards.unwrap_or_else(processors), "taffrail-shard")?))
 }

@@ -16,11 +16,17 @@ const LOCK: &str = "taffrail.lock";
 /// Folder of the partitions: one of Kafka's log directories.
 const LOGS: &str = "logs";
 
+/// Beginning of the folders of the partitions that further brokers of `up` keep; their number follows.
+const BROKER: &str = "broker-";
+
 /// Folder of the metadata; those of further controllers have their number behind it.
 const METADATA: &str = "metadata";
 
 /// Controllers that `up` can run.
 const CONTROLLERS_MAX: i32 = 5;
+
+/// Brokers that `up` can run.
+pub(crate) const BROKERS_MAX: i32 = 9;
 
 /// All that a controller has made in its folder before it says whose that is.
 const METADATA_LOCK: &str = "lock";
@@ -112,6 +118,16 @@ impl DataDir {
     pub(crate) fn logs(&self) -> PathBuf {
         self.path.join(LOGS)
     }
+
+    /// Where broker `id` of `up` keeps its partitions.
+    pub(crate) fn logs_of(&self, id: i32) -> PathBuf {
+        if id == 1 { self.logs() } else { self.path.join(format!("{BROKER}{id}")) }
+    }
+
+    /// How many brokers of `up` have kept partitions here.
+    pub(crate) fn brokers(&self) -> i32 {
+        (1..=BROKERS_MAX).rev().find(|id| self.logs_of(*id).exists()).unwrap_or(0)
+    }
 }
 
 /// Whether nobody has kept anything in a data directory: there is nothing in it, or what a file system puts into a new
@@ -124,10 +140,10 @@ fn is_unused(path: &Path) -> std::io::Result<bool> {
         let inner = path.join(&name);
         let is_unused = match name.to_str() {
             Some(LOCK | NEW_VOLUME) => true,
-            Some(LOGS) => !names(&inner)?
+            Some(name) if name == LOGS || name.starts_with(BROKER) => !names(&inner)?
                 .iter()
                 .any(|name| name == META_PROPERTIES || (name != NEW_VOLUME && inner.join(name).is_dir())),
-            Some(METADATA) => names(&inner)?.iter().all(|name| name == METADATA_LOCK),
+            Some(name) if name.starts_with(METADATA) => names(&inner)?.iter().all(|name| name == METADATA_LOCK),
             _ => false,
         };
         if !is_unused {
@@ -197,6 +213,10 @@ mod tests {
             ("notes", false),
             ("metadata/raft", false),
             ("metadata", true),
+            ("metadata-3", true),
+            ("metadata-3/raft", false),
+            ("broker-2", true),
+            ("broker-2/t-0", false),
         ] {
             let dir = tempfile::tempdir().unwrap();
             std::fs::create_dir_all(dir.path().join(made)).unwrap();
@@ -209,6 +229,17 @@ mod tests {
             std::fs::write(&file, "").unwrap();
             assert_eq!(DataDir::lock(dir.path().to_owned(), false).unwrap().fresh, is_new, "{}", file.display());
         }
+    }
+
+    #[test]
+    fn brokers_and_controllers_that_were_there_are_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let taken = DataDir::lock(dir.path().to_owned(), false).unwrap();
+        assert_eq!((taken.brokers(), taken.controllers()), (0, 0));
+        for folder in [taken.logs_of(1), taken.logs_of(3), taken.metadata(1)] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        assert_eq!((taken.brokers(), taken.controllers()), (3, 1));
     }
 
     #[test]

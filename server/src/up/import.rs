@@ -13,21 +13,25 @@ use serde_json::json;
 use taffrail_client::controller::ControllerClient;
 use taffrail_core::control::{BrokerIdentity, Command, CreateTopics, NewTopic, RegisterBroker, Reply};
 use taffrail_core::event::{Listener, SecurityProtocol};
-use taffrail_core::ids::TopicId;
+use taffrail_core::ids::{BrokerId, TopicId};
 use taffrail_core::topic_name::{CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE};
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{random, task};
 use taffrail_storage::disk::real::RealDisk;
 use taffrail_storage::{ImportMode, ImportedPartition, inspect};
 
-use super::{BROKER, CONTROL_THREADS};
+use super::CONTROL_THREADS;
+use super::brokers::ROLES;
 use crate::cli::{ImportArgs, print, table};
 use crate::exit::Exit;
 use crate::options::Options;
-use crate::roles::{self, DataDir, QuorumRole};
+use crate::roles::{self, BrokerFiles, BrokerPlace, DataDir, QuorumRole};
 
 /// How long the controller may take for one command.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The broker that adopts them: the first of `up`.
+const BROKER: BrokerId = BrokerId(1);
 
 /// A topic whose partitions are adopted.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -41,7 +45,7 @@ struct Topic {
 /// Adopts what the arguments name, and prints it.
 pub(crate) fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
     let mut given = args.settings.collect()?;
-    given.set_for_one_node()?;
+    given.set_for_brokers(1)?;
     let options = Options::resolve(&given)?;
     crate::telemetry::start(&options)?;
     if options.ephemeral {
@@ -100,18 +104,28 @@ async fn adopt(
     mode: ImportMode,
     topics: &BTreeMap<String, Topic>,
 ) -> anyhow::Result<()> {
-    let static_config = roles::static_config(options, BROKER, options.listen, &dir.logs());
+    let (logs, advertised) = (dir.logs(), options.advertised(options.listen));
+    let place = BrokerPlace {
+        id: BROKER,
+        roles: ROLES,
+        bound: options.listen,
+        advertised: &advertised,
+        logs: &logs,
+        rack: None,
+    };
+    let static_config = roles::static_config(options, &place);
     let config = roles::config(&static_config)?;
-    let session_timeout = Duration::from_millis(u64::try_from(config.broker_session_timeout_ms).unwrap_or_default());
+    let session_timeout = roles::session_timeout(&config);
     let stop = Shutdown::new();
     let quorum = QuorumRole::start(1, options, dir, &static_config, session_timeout, &stop).await?;
     let known = quorum.image();
     if let Some(name) = topics.keys().find(|name| known.topic(name).is_some()) {
         bail!("there is a topic {name} here already");
     }
-    let storage = roles::open_storage(&dir.logs(), &config).await?;
+    let files = BrokerFiles::open(logs, BROKER, &config, 1).await?;
+    let storage = Arc::clone(&files.storage);
     let cluster_id = quorum.cluster_id().await;
-    let directory_id = roles::claim(&dir.logs(), BROKER, cluster_id)?;
+    let directory_id = files.claim(cluster_id)?;
     let importing = {
         let (storage, source) = (Arc::clone(&storage), source.to_owned());
         storage.pool().clone().run(move || storage.import(&source, mode)).await
@@ -120,7 +134,7 @@ async fn adopt(
     storage.close().await;
 
     let client = ControllerClient::new(quorum.members())?;
-    let (host, port) = options.advertised(options.listen);
+    let (host, port) = advertised;
     let register = RegisterBroker {
         id: BROKER,
         cluster_id: Some(cluster_id),

@@ -1,8 +1,9 @@
 //! `taffrail up`: a whole cluster in one process.
 //!
-//! The same roles as on many machines: one controller or several, a broker, and the operator; they speak gRPC with each
-//! other through pipes in memory. There is no second, simplified path.
+//! The same roles as on many machines: controllers, brokers, and the operator. They speak gRPC with each other through pipes
+//! in memory, and brokers copy from each other over their ports. There is no second, simplified path.
 
+mod brokers;
 mod import;
 mod summary;
 
@@ -13,13 +14,14 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::future::{Either, select};
+use taffrail_broker::Broker;
 use taffrail_client::controller::ControllerClient;
-use taffrail_core::ids::BrokerId;
 use taffrail_operator::local::{self, LocalOperator};
 use taffrail_operator::platform::PlatformError;
 use taffrail_operator::platform::local::LocalPlatform;
 use taffrail_operator::reconcile::Desired;
 use taffrail_runtime::net::TcpListener;
+use taffrail_runtime::shard::Shards;
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{open_files, signal, task, time};
 
@@ -27,14 +29,13 @@ use crate::cli::UpArgs;
 use crate::exit::Exit;
 use crate::http::{self, Health};
 use crate::options::{MetricsAddress, Options};
-use crate::roles::{self, BrokerRole, BrokerStart, DataDir, QuorumRole, RoleEnd};
+use crate::roles::{self, DataDir, QuorumRole, RoleEnd};
 use crate::sockets::listen;
+use crate::stopping::stop_within;
 use crate::telemetry::LogLevels;
+use brokers::{Brokers, Seat, check_not_lost};
 pub(crate) use import::import;
 use summary::Summary;
-
-/// Number of the one broker.
-const BROKER: BrokerId = BrokerId(1);
 
 /// Threads for everything that is not on the data path.
 const CONTROL_THREADS: usize = 2;
@@ -42,14 +43,46 @@ const CONTROL_THREADS: usize = 2;
 /// How long a change that the operator asks for may take.
 const PROPOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long after the first signal another one means impatience.
-const SECOND_SIGNAL_AFTER: Duration = Duration::from_secs(1);
+/// How many of each there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sizes {
+    brokers: i32,
+    controllers: i32,
+}
+
+impl Sizes {
+    /// As the flags say, or the Cluster, or one; never fewer than there were. What was taken away would be missed: replicas
+    /// and votes move first, which takes a cluster of processes that can be told to drain.
+    fn of(args: &UpArgs, desired: &Desired, dir: &DataDir) -> Self {
+        let cluster = desired.cluster.as_ref();
+        let asked = |flag: Option<i32>, resource: Option<i32>| flag.or(resource).unwrap_or(1);
+        let brokers = asked(args.brokers(), cluster.and_then(|cluster| cluster.brokers));
+        let controllers = asked(args.controllers(), cluster.and_then(|cluster| cluster.controllers));
+        let sizes = Self { brokers: brokers.max(dir.brokers()), controllers: controllers.max(dir.controllers()) };
+        if sizes != (Self { brokers, controllers }) {
+            tracing::warn!(
+                brokers = sizes.brokers,
+                controllers = sizes.controllers,
+                "there were more before, and they stay"
+            );
+        }
+        sizes
+    }
+}
+
+/// What there is to run.
+struct Plan<'a> {
+    args: &'a UpArgs,
+    options: &'a Options,
+    dir: &'a DataDir,
+    sizes: Sizes,
+    loggers: Arc<LogLevels>,
+}
 
 /// Runs until a signal, or until a role fails.
 pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
     let started = time::monotonic();
     let mut given = args.settings.collect()?;
-    given.set_for_one_node()?;
     let desired = local::load(&args.files)?;
     if let Some(cluster) = &desired.cluster {
         for (name, value) in &cluster.at_start {
@@ -61,18 +94,22 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
     open_files::raise_limit();
     let dir = DataDir::take(&options)?;
     dir.check_whole()?;
-    task::block_on(CONTROL_THREADS, up(args, &options, &dir, desired, loggers, started))?
+    let sizes = Sizes::of(args, &desired, &dir);
+    given.set_for_brokers(sizes.brokers)?;
+    let options = Options::resolve(&given)?;
+    let plan = Plan { args, options: &options, dir: &dir, sizes, loggers };
+    task::block_on(CONTROL_THREADS, up(&plan, desired, started))?
 }
 
 /// What runs, in the order in which it is stopped last.
 struct Running {
     quorum: QuorumRole,
-    broker: BrokerRole,
+    brokers: Brokers,
     operator: task::JoinHandle<()>,
+    /// Serves the brokers' connections.
+    _shards: Arc<Shards>,
     /// Ends the operator and the metrics address.
     stop: Shutdown,
-    /// Where clients connect.
-    clients: SocketAddr,
     /// Where metrics are.
     metrics: Option<SocketAddr>,
 }
@@ -89,7 +126,7 @@ impl Running {
             tracing::error!(%error, "the controllers have failed: topics and settings cannot change until a restart");
             std::future::pending::<RoleEnd>().await
         };
-        let failed = async { select(pin!(self.broker.failed()), pin!(without_controller)).await.factor_first().0 };
+        let failed = async { select(pin!(self.brokers.failed()), pin!(without_controller)).await.factor_first().0 };
         match select(told, pin!(failed)).await {
             Either::Left((Ok(Ok(signal)), _)) => Ok(signal),
             Either::Left((told, _)) => Err(RoleEnd::Signals(format!("{told:?}"))),
@@ -99,29 +136,22 @@ impl Running {
 }
 
 /// Starts everything, says so, and stops everything when told to.
-async fn up(
-    args: &UpArgs,
-    options: &Options,
-    dir: &DataDir,
-    desired: Desired,
-    loggers: Arc<LogLevels>,
-    started: time::Instant,
-) -> anyhow::Result<Exit> {
+async fn up(plan: &Plan<'_>, desired: Desired, started: time::Instant) -> anyhow::Result<Exit> {
     // From the first moment on: a signal that comes early must not end the process without a clean stop.
     let mut told = task::spawn(signal::terminate());
     let health = Health::default();
-    let (mut running, first) = match select(pin!(start(args, options, dir, desired, loggers, &health)), &mut told).await
-    {
+    let (mut running, first) = match select(pin!(start(plan, desired, &health)), &mut told).await {
         Either::Left((running, _)) => running?,
         Either::Right(_) => bail!("told to stop while starting: the next start recovers what was not closed"),
     };
-    let image = running.broker.metadata();
+    let image = running.brokers.first().metadata.image();
     let summary = Summary {
         cluster_id: running.quorum.cluster_id().await,
-        clients: options.advertised(running.clients),
+        clients: &running.brokers.advertised,
+        controllers: plan.sizes.controllers,
         metrics: running.metrics,
-        data: dir,
-        files: &args.files,
+        data: plan.dir,
+        files: &plan.args.files,
         pass: &first,
         image: &image,
         took: started.elapsed(),
@@ -130,7 +160,7 @@ async fn up(
     let end = running.end(&mut told).await;
     health.set_ready(false);
     let stopping = time::monotonic();
-    let stopped = stop_within(options.stop_timeout, running).await;
+    let stopped = stop_within(plan.options.stop_timeout, running.stop()).await;
     // What ended it all explains more than what could not be done after that.
     let signal = end?;
     stopped?;
@@ -139,17 +169,11 @@ async fn up(
 }
 
 /// Starts everything; gives what runs, and what the operator's first pass found.
-async fn start(
-    args: &UpArgs,
-    options: &Options,
-    dir: &DataDir,
-    desired: Desired,
-    loggers: Arc<LogLevels>,
-    health: &Health,
-) -> anyhow::Result<(Running, local::Pass)> {
+async fn start(plan: &Plan<'_>, desired: Desired, health: &Health) -> anyhow::Result<(Running, local::Pass)> {
+    let Plan { args, options, dir, sizes, loggers } = plan;
     // Addresses first: a port that is taken is the commonest mistake, and nothing has been touched yet.
-    let socket = listen(options.listen, "--listen").await?;
-    let clients = socket.local_addr()?;
+    let zones = desired.cluster.as_ref().map(|cluster| cluster.zones.as_slice()).unwrap_or_default();
+    let seats = Seat::take(options, dir, sizes.brokers, zones).await?;
     let listener = match options.metrics {
         MetricsAddress::Off => None,
         MetricsAddress::At(address) => Some(listen(address, "--metrics").await?),
@@ -160,53 +184,28 @@ async fn start(
         task::spawn(http::serve(listener, health.clone(), stop.clone()));
     }
 
-    let static_config = roles::static_config(options, BROKER, clients, &dir.logs());
-    let config = roles::config(&static_config)?;
-    let session_timeout = Duration::from_millis(u64::try_from(config.broker_session_timeout_ms).unwrap_or_default());
-    let (quorum, storage) = futures::future::join(
-        QuorumRole::start(args.controllers(), options, dir, &static_config, session_timeout, &stop),
-        roles::open_storage(&dir.logs(), &config),
+    let static_config = seats[0].static_config().clone();
+    let session_timeout = roles::session_timeout(seats[0].config());
+    let (quorum, opened) = futures::future::join(
+        QuorumRole::start(sizes.controllers, options, dir, &static_config, session_timeout, &stop),
+        Seat::open(seats),
     )
     .await;
-    let (quorum, storage) = (quorum?, storage?);
-    roles::check_not_lost(&dir.logs(), BROKER, &storage, &quorum.image())?;
-    let mut broker = BrokerRole::start(BrokerStart {
-        id: BROKER,
-        cluster_id: quorum.cluster_id().await,
-        static_config,
-        controllers: quorum.members(),
-        storage,
-        advertised: options.advertised(clients),
-        logs: dir.logs(),
-        shards: options.shards,
-        loggers,
-    })
-    .await?;
-    health.add(broker.registry());
+    let (quorum, opened) = (quorum?, opened?);
+    check_not_lost(&opened, &quorum.image())?;
+    let shards = roles::start_shards(options)?;
+    let members = quorum.members();
+    let mut brokers = Brokers::start(opened, quorum.cluster_id().await, &members, &shards, loggers).await?;
+    brokers.tell(health);
 
-    let platform = platform(ControllerClient::new(quorum.members())?, &broker);
+    let platform = platform(ControllerClient::new(members)?, &brokers.first());
     let mut operator = LocalOperator::new(platform, args.files.clone(), desired);
     let first = operator.pass().await?;
     first.log(&local::Pass::default());
-    broker.serve(socket);
+    brokers.serve();
     health.set_ready(true);
     let operator = task::spawn(operator.run(first.clone(), stop.clone()));
-    Ok((Running { quorum, broker, operator, stop, clients, metrics }, first))
-}
-
-/// Stops everything, unless that takes too long or somebody asks a second time.
-async fn stop_within(timeout: Duration, running: Running) -> anyhow::Result<()> {
-    let stopping = time::timeout(timeout, running.stop());
-    let again = async {
-        // Whoever wraps us may pass on a signal that the terminal has sent us already.
-        time::sleep(SECOND_SIGNAL_AFTER).await;
-        signal::terminate().await
-    };
-    match select(pin!(stopping), pin!(again)).await {
-        Either::Left((Ok(result), _)) => result,
-        Either::Left((Err(_), _)) => bail!("not stopped in time: the next start recovers what was not closed"),
-        Either::Right(_) => bail!("told twice to stop: the next start recovers what was not closed"),
-    }
+    Ok((Running { quorum, brokers, operator, _shards: shards, stop, metrics }, first))
 }
 
 impl Running {
@@ -214,17 +213,17 @@ impl Running {
     async fn stop(self) -> anyhow::Result<()> {
         self.stop.trigger();
         self.operator.await.context("the operator failed")?;
-        // Whatever happened to the broker, the controllers are stopped in order.
-        let broker = self.broker.stop().await;
+        // Whatever happened to the brokers, the controllers are stopped in order.
+        let brokers = self.brokers.stop().await;
         self.quorum.stop().await?;
-        broker
+        brokers
     }
 }
 
 /// The operator's view of this process.
-fn platform(client: ControllerClient, broker: &BrokerRole) -> LocalPlatform {
+fn platform(client: ControllerClient, broker: &Arc<Broker>) -> LocalPlatform {
     let client = Arc::new(client);
-    let (reading, waiting) = (broker.handle(), broker.handle());
+    let (reading, waiting) = (Arc::clone(broker), Arc::clone(broker));
     LocalPlatform::new(
         move || reading.metadata.image(),
         move |command| {

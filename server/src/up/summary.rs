@@ -10,6 +10,7 @@ use taffrail_core::ids::Uuid;
 use taffrail_core::image::MetadataImage;
 use taffrail_operator::local::Pass;
 
+use crate::nodes;
 use crate::roles::DataDir;
 
 /// Topics that are named; the rest is counted.
@@ -18,7 +19,9 @@ const TOPICS_NAMED: usize = 4;
 /// What runs, where the data are, and what to try next: at most ten lines.
 pub(super) struct Summary<'a> {
     pub(super) cluster_id: Uuid,
-    pub(super) clients: (String, u16),
+    /// Where the brokers are, in their order.
+    pub(super) clients: &'a [(String, u16)],
+    pub(super) controllers: i32,
     pub(super) metrics: Option<SocketAddr>,
     pub(super) data: &'a DataDir,
     pub(super) files: &'a [PathBuf],
@@ -28,9 +31,26 @@ pub(super) struct Summary<'a> {
 }
 
 impl Summary<'_> {
+    /// Any broker is as good as another to begin with.
     fn bootstrap(&self) -> String {
-        let (host, port) = &self.clients;
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        self.clients.first().map(address).unwrap_or_default()
+    }
+
+    /// How many there are, where that is worth a line.
+    fn nodes(&self) -> Option<String> {
+        let brokers = self.clients.len();
+        if brokers <= 1 && self.controllers <= 1 {
+            return None;
+        }
+        let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let addresses: Vec<String> = self.clients.iter().map(address).collect();
+        let controllers = usize::try_from(self.controllers).unwrap_or(1);
+        Some(format!(
+            "{} at {}; {}",
+            counted(brokers, "broker"),
+            addresses.join(", "),
+            counted(controllers, "controller")
+        ))
     }
 
     fn data(&self) -> String {
@@ -78,6 +98,11 @@ impl Summary<'_> {
     }
 }
 
+/// Host and port as one word.
+fn address((host, port): &(String, u16)) -> String {
+    nodes::address(host, *port)
+}
+
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = env!("CARGO_PKG_VERSION");
@@ -86,6 +111,9 @@ impl fmt::Display for Summary<'_> {
         let bootstrap = self.bootstrap();
         writeln!(f, "Taffrail {version} is up, {:.2} s after its start", self.took.as_secs_f64())?;
         writeln!(f, "  clients  {bootstrap}   (bootstrap.servers of any Kafka client)")?;
+        if let Some(nodes) = self.nodes() {
+            writeln!(f, "  nodes    {nodes}")?;
+        }
         if let Some(metrics) = self.metrics {
             writeln!(f, "  metrics  http://{metrics}/metrics")?;
         }

@@ -1,0 +1,164 @@
+//! `taffrail broker`: one broker as a process of its own.
+//!
+//! It may be started before its controllers, which tell it what cluster it is in. Until they do, it opens its partitions,
+//! and clients that connect wait.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures::future::{Either, select};
+use taffrail_client::controller::ControllerClient;
+use taffrail_core::ids::{BrokerId, Uuid};
+use taffrail_runtime::grpc::Target;
+use taffrail_runtime::net::TcpListener;
+use taffrail_runtime::shutdown::Shutdown;
+use taffrail_runtime::{open_files, signal, task, time};
+
+use crate::cli::BrokerArgs;
+use crate::exit::Exit;
+use crate::http::{self, Health};
+use crate::nodes;
+use crate::options::{MetricsAddress, Options};
+use crate::roles::{self, BrokerFiles, BrokerPlace, BrokerRole, BrokerStart, DataDir, RoleEnd};
+use crate::sockets::listen;
+use crate::stopping::stop_within;
+use crate::telemetry::LogLevels;
+
+/// Threads for everything that is not on the data path.
+const CONTROL_THREADS: usize = 2;
+
+/// How long the controllers may take for one answer.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Pause before controllers that know of no cluster yet are asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
+
+/// How often it is said that the controllers are waited for.
+const TELL_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What the process is to do.
+struct Plan {
+    options: Options,
+    id: BrokerId,
+    rack: Option<String>,
+    controllers: Vec<(String, Target)>,
+    /// The cluster that it is to belong to, if it was told.
+    cluster: Option<Uuid>,
+}
+
+/// Runs until a signal, or until the broker fails.
+pub(crate) fn run(args: &BrokerArgs) -> anyhow::Result<Exit> {
+    let plan = Plan::of(args)?;
+    let loggers = crate::telemetry::start(&plan.options)?;
+    open_files::raise_limit();
+    let dir = DataDir::take(&plan.options)?;
+    task::block_on(CONTROL_THREADS, run_until_told(&plan, &dir, loggers))?
+}
+
+impl Plan {
+    fn of(args: &BrokerArgs) -> anyhow::Result<Self> {
+        let options = Options::resolve(&args.settings.collect()?)?;
+        nodes::check(args.node_id, &args.controllers)?;
+        let member = |server: &String| (server.clone(), Target::Address(server.clone()));
+        Ok(Self {
+            options,
+            id: BrokerId(args.node_id),
+            rack: args.rack.clone(),
+            controllers: args.controllers.iter().map(member).collect(),
+            cluster: nodes::cluster_id(args.cluster_id.as_deref())?,
+        })
+    }
+}
+
+async fn run_until_told(plan: &Plan, dir: &DataDir, loggers: Arc<LogLevels>) -> anyhow::Result<Exit> {
+    let mut told = task::spawn(signal::terminate());
+    let socket = listen(plan.options.listen, "--listen").await?;
+    let (health, stop) = (Health::default(), Shutdown::new());
+    if let MetricsAddress::At(address) = plan.options.metrics {
+        task::spawn(http::serve(listen(address, "--metrics").await?, health.clone(), stop.clone()));
+    }
+    let mut broker = match select(pin!(start(plan, dir, socket, &health, loggers)), &mut told).await {
+        Either::Left((broker, _)) => broker?,
+        Either::Right(_) => bail!("told to stop while starting: the next start recovers what was not closed"),
+    };
+    let end = match select(&mut told, pin!(broker.failed())).await {
+        Either::Left((Ok(Ok(signal)), _)) => Ok(signal),
+        Either::Left((told, _)) => Err(RoleEnd::Signals(format!("{told:?}"))),
+        Either::Right((end, _)) => Err(end),
+    };
+    health.set_ready(false);
+    let stopping = time::monotonic();
+    let stopped = stop_within(plan.options.stop_timeout, broker.stop()).await;
+    stop.trigger();
+    // What ended it all explains more than what could not be done after that.
+    let signal = end?;
+    stopped?;
+    tracing::info!(signal, took_ms = stopping.elapsed().as_millis() as u64, "stopped; everything is on disk");
+    Ok(Exit::Done)
+}
+
+/// Brings the broker into its cluster, and takes clients.
+async fn start(
+    plan: &Plan,
+    dir: &DataDir,
+    socket: TcpListener,
+    health: &Health,
+    loggers: Arc<LogLevels>,
+) -> anyhow::Result<BrokerRole> {
+    let bound = socket.local_addr()?;
+    let (logs, advertised) = (dir.logs(), plan.options.advertised(bound));
+    let rack = plan.rack.as_deref();
+    let place = BrokerPlace { id: plan.id, roles: "broker", bound, advertised: &advertised, logs: &logs, rack };
+    let static_config = roles::static_config(&plan.options, &place);
+    let config = roles::config(&static_config)?;
+    let (cluster_id, files) =
+        futures::future::try_join(learn_cluster(plan), BrokerFiles::open(logs, plan.id, &config, 1)).await?;
+    let told = nodes::address(&advertised.0, advertised.1);
+    let mut broker = BrokerRole::start(BrokerStart {
+        id: plan.id,
+        cluster_id,
+        static_config,
+        controllers: plan.controllers.clone(),
+        files,
+        advertised,
+        shards: roles::start_shards(&plan.options)?,
+        loggers,
+    })
+    .await
+    .with_context(|| format!("broker {} cannot be part of cluster {cluster_id}", plan.id))?;
+    health.add(plan.id, broker.registry(), broker.unfenced());
+    broker.serve(socket);
+    health.set_ready(true);
+    crate::cli::write(&format!("broker {} of cluster {cluster_id} listens at {told}\n", plan.id))?;
+    Ok(broker)
+}
+
+/// Waits until a controller answers and knows its cluster, and gives that.
+async fn learn_cluster(plan: &Plan) -> anyhow::Result<Uuid> {
+    let client = ControllerClient::new(plan.controllers.clone())?;
+    let names = || plan.controllers.iter().map(|(server, _)| server.as_str()).collect::<Vec<_>>().join(", ");
+    let mut tell_at = time::monotonic() + STATUS_TIMEOUT;
+    loop {
+        let status = client.status(STATUS_TIMEOUT).await;
+        let reason = match status.map(|status| status.cluster_id) {
+            Ok(Some(theirs)) => match plan.cluster {
+                Some(ours) if ours != theirs => {
+                    bail!(
+                        "the controllers at {} are of cluster {theirs}, not of cluster {ours} (--cluster-id)",
+                        names()
+                    )
+                }
+                _ => return Ok(theirs),
+            },
+            Ok(None) => "they have not founded a cluster yet".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        if time::monotonic() >= tell_at {
+            tracing::warn!(controllers = names(), reason, "waiting for the controllers");
+            tell_at = time::monotonic() + TELL_INTERVAL;
+        }
+        time::sleep(ASK_AGAIN).await;
+    }
+}

@@ -1,0 +1,56 @@
+//! What the commands that run one node have in common: how they are told which node of which cluster it is.
+
+use taffrail_core::ids::Uuid;
+
+use crate::options::OptionsError;
+
+/// Checks a node's number, and the addresses of the controllers.
+///
+/// # Errors
+/// With the flag that is wrong.
+pub(crate) fn check(node_id: i32, controllers: &[String]) -> Result<(), OptionsError> {
+    if node_id < 0 {
+        return Err(OptionsError::Conflict(format!("--node-id {node_id}: a number from 0 on is needed")));
+    }
+    for server in controllers {
+        if !server.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) {
+            return Err(OptionsError::Conflict(format!("--controllers {server}: host:port is needed")));
+        }
+    }
+    Ok(())
+}
+
+/// The cluster that `--cluster-id` names, if it was given.
+///
+/// # Errors
+/// When that is no id.
+pub(crate) fn cluster_id(given: Option<&str>) -> Result<Option<Uuid>, OptionsError> {
+    let parse =
+        |text: &str| text.parse().map_err(|error| OptionsError::Conflict(format!("--cluster-id {text}: {error}")));
+    given.map(parse).transpose()
+}
+
+/// Host and port as one word.
+pub(crate) fn address(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_node_is_refused_with_its_flag() {
+        let told = |node_id, controllers: &[&str]| {
+            let controllers: Vec<String> = controllers.iter().map(|text| (*text).to_owned()).collect();
+            check(node_id, &controllers).map_err(|error| error.to_string())
+        };
+        assert_eq!(told(0, &["a:1", "[::1]:9093"]), Ok(()));
+        assert_eq!(told(-1, &[]).unwrap_err(), "--node-id -1: a number from 0 on is needed");
+        for wrong in ["a", ":1", "a:", "a:x", "a:70000"] {
+            assert_eq!(told(1, &[wrong]).unwrap_err(), format!("--controllers {wrong}: host:port is needed"));
+        }
+        assert!(cluster_id(Some("x")).unwrap_err().to_string().starts_with("--cluster-id x: "));
+        assert_eq!(cluster_id(None).unwrap(), None);
+    }
+}

@@ -1,0 +1,194 @@
+//! The brokers of `up`: one, or several, each with a port and a folder of its own.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use futures::future::{join_all, select_all};
+use taffrail_broker::{Broker, Loggers};
+use taffrail_core::config::{BrokerConfig, Overrides};
+use taffrail_core::ids::{BrokerId, Uuid};
+use taffrail_core::image::MetadataImage;
+use taffrail_runtime::grpc::Target;
+use taffrail_runtime::net::TcpListener;
+use taffrail_runtime::shard::Shards;
+
+use crate::http::Health;
+use crate::options::Options;
+use crate::roles::{self, BrokerFiles, BrokerPlace, BrokerRole, BrokerStart, DataDir, RoleEnd};
+use crate::sockets::listen;
+
+/// What the one process is.
+pub(super) const ROLES: &str = "broker,controller";
+
+/// A broker before it starts: its number, its port, its folder, its settings.
+pub(super) struct Seat {
+    id: BrokerId,
+    socket: TcpListener,
+    advertised: (String, u16),
+    logs: PathBuf,
+    static_config: Overrides,
+    config: BrokerConfig,
+}
+
+/// A broker whose files are open, and that is not in the cluster yet.
+pub(super) struct Opened {
+    seat: Seat,
+    files: BrokerFiles,
+}
+
+/// All brokers of this process.
+pub(super) struct Brokers {
+    roles: Vec<BrokerRole>,
+    /// Where each takes clients, once it does.
+    sockets: Vec<TcpListener>,
+    /// What clients are told.
+    pub(super) advertised: Vec<(String, u16)>,
+}
+
+impl Seat {
+    /// Takes the ports of `count` brokers: that of the options and those that follow it, or any. Brokers are pinned to
+    /// `zones` in turn.
+    ///
+    /// # Errors
+    /// When a port is taken.
+    pub(super) async fn take(
+        options: &Options,
+        dir: &DataDir,
+        count: i32,
+        zones: &[String],
+    ) -> anyhow::Result<Vec<Self>> {
+        let mut seats = Vec::new();
+        for (nth, id) in (0..).zip(1..=count) {
+            let address = nth_address(options.listen, nth)?;
+            let socket = listen(address, "--listen").await?;
+            let bound = socket.local_addr()?;
+            let advertised = options.advertised_nth(bound, nth).context("--advertise: there are not so many ports")?;
+            let logs = dir.logs_of(id);
+            let rack = zones.get(usize::from(nth) % zones.len().max(1)).map(String::as_str);
+            let place =
+                BrokerPlace { id: BrokerId(id), roles: ROLES, bound, advertised: &advertised, logs: &logs, rack };
+            let static_config = roles::static_config(options, &place);
+            let config = roles::config(&static_config)?;
+            seats.push(Self { id: BrokerId(id), socket, advertised, logs, static_config, config });
+        }
+        Ok(seats)
+    }
+
+    /// Its settings, as the controllers take defaults of topics from them.
+    pub(super) fn static_config(&self) -> &Overrides {
+        &self.static_config
+    }
+
+    /// The same, typed.
+    pub(super) fn config(&self) -> &BrokerConfig {
+        &self.config
+    }
+
+    /// Opens the files of all.
+    ///
+    /// # Errors
+    /// When those of one cannot be opened.
+    pub(super) async fn open(seats: Vec<Self>) -> anyhow::Result<Vec<Opened>> {
+        let count = seats.len();
+        let opening = seats.into_iter().map(|seat| async move {
+            let files = BrokerFiles::open(seat.logs.clone(), seat.id, &seat.config, count).await?;
+            Ok(Opened { seat, files })
+        });
+        join_all(opening).await.into_iter().collect()
+    }
+}
+
+/// The port of the `nth` broker: as many further; any where any is wanted.
+fn nth_address(first: SocketAddr, nth: u16) -> anyhow::Result<SocketAddr> {
+    let port = match first.port() {
+        0 => Some(0),
+        port => port.checked_add(nth),
+    };
+    match port {
+        Some(port) => Ok(SocketAddr::new(first.ip(), port)),
+        None => bail!("--listen {first}: the port of the next broker would be above 65535"),
+    }
+}
+
+impl Brokers {
+    /// Brings all into the cluster. They take no clients yet.
+    ///
+    /// # Errors
+    /// When one cannot be part of it.
+    pub(super) async fn start(
+        opened: Vec<Opened>,
+        cluster_id: Uuid,
+        controllers: &[(String, Target)],
+        shards: &Arc<Shards>,
+        loggers: &Arc<impl Loggers + 'static>,
+    ) -> anyhow::Result<Self> {
+        let (mut sockets, mut all_advertised, mut starting) = (Vec::new(), Vec::new(), Vec::new());
+        for Opened { seat, files } in opened {
+            let Seat { id, socket, advertised, static_config, .. } = seat;
+            sockets.push(socket);
+            all_advertised.push(advertised.clone());
+            starting.push(BrokerRole::start(BrokerStart {
+                id,
+                cluster_id,
+                static_config,
+                controllers: controllers.to_vec(),
+                files,
+                advertised,
+                shards: Arc::clone(shards),
+                loggers: Arc::clone(loggers) as _,
+            }));
+        }
+        let roles = join_all(starting).await.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(Self { roles, sockets, advertised: all_advertised })
+    }
+
+    /// Has the metrics and the health of all told.
+    pub(super) fn tell(&self, health: &Health) {
+        for role in &self.roles {
+            health.add(role.handle().id, role.registry(), role.unfenced());
+        }
+    }
+
+    /// The broker whose metadata are taken for those of the process.
+    pub(super) fn first(&self) -> Arc<Broker> {
+        self.roles[0].handle()
+    }
+
+    /// Takes clients from now on.
+    pub(super) fn serve(&mut self) {
+        for (role, socket) in self.roles.iter_mut().zip(self.sockets.drain(..)) {
+            role.serve(socket);
+        }
+    }
+
+    /// Waits until one fails.
+    pub(super) async fn failed(&mut self) -> RoleEnd {
+        select_all(self.roles.iter_mut().map(|role| Box::pin(role.failed()))).await.0
+    }
+
+    /// Stops all at once: who leads last has nobody left to hand over to.
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        join_all(self.roles.into_iter().map(BrokerRole::stop)).await.into_iter().collect()
+    }
+}
+
+/// Refuses to start where partitions of which there is no other replica are gone.
+pub(super) fn check_not_lost(opened: &[Opened], image: &MetadataImage) -> anyhow::Result<()> {
+    opened.iter().try_for_each(|it| it.files.check_not_lost(image))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_further_brokers_follow_the_first_or_are_any() {
+        let port = |first: &str, nth| nth_address(first.parse().unwrap(), nth).map(|address| address.port());
+        assert_eq!(port("127.0.0.1:9092", 0).unwrap(), 9092);
+        assert_eq!(port("127.0.0.1:9092", 2).unwrap(), 9094);
+        assert_eq!(port("[::1]:0", 2).unwrap(), 0);
+        assert!(port("127.0.0.1:65535", 1).unwrap_err().to_string().contains("above 65535"));
+    }
+}
