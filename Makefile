@@ -3,6 +3,7 @@
 BUDGET_UNIT       := 8
 BUDGET_CLIENTS    := 6
 BUDGET_CLUSTER    := 6
+BUDGET_REPLICATION := 6
 BUDGET_SIMULATION := 4
 BUDGET_TOOLS      := 4
 
@@ -19,7 +20,7 @@ export TAFFRAIL_BIN ?= $(TARGET_DIR)/release/taffrail
 BENCH = env TAFFRAIL_BIN=$(TARGET_DIR)/$(PROFILE)/taffrail $(TARGET_DIR)/$(PROFILE)/taffrail-bench
 PROFILE ?= dist
 
-.PHONY: help run build test test-long unit setup cases clients cluster simulation sim bench bench-check build-dist lint fix fuzz advisories
+.PHONY: help run build test test-long unit setup cases clients cluster chaos simulation sim bench bench-check build-dist lint fix fuzz advisories
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -44,8 +45,12 @@ cases: build ## failures that users of such systems reported, as tests
 clients: build ## the same scenario through every client library
 	bash .ci/suite clients $(BUDGET_CLIENTS) cargo test --workspace --locked --test clients -- --test-threads 2
 
-cluster: build ## real processes: kills, real input, Kafka's own tools on our files
+cluster: build ## real processes: kills, real input, Kafka's own tools on our files, three brokers and three controllers
 	bash .ci/suite cluster $(BUDGET_CLUSTER) bash e2e/cases/run test_durability.py test_corpus.py
+	bash .ci/suite replication $(BUDGET_REPLICATION) bash e2e/replication/run
+
+chaos: build ## CHAOS_MINUTES (30) of kills, halts and restarts of six processes under load; CHAOS_SEED=n repeats one
+	bash e2e/replication/run --long test_faults.py -k test_chaos -s
 
 simulation: ## the storage engine on a failing disk: SEEDS fresh seeds (unit tests run a fixed set)
 	cargo build --workspace --bins --locked

@@ -8,17 +8,16 @@ import contextlib
 import os
 import pathlib
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
 
 from .connection import Connection, ConnectionClosed
+from .process import Process, binary
 from .wait import eventually
 
 CASES = pathlib.Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 60
 # Short enough that no test waits for a default; each means the same to both brokers.
 COMMON_SETTINGS = {
     "group.initial.rebalance.delay.ms": 0,
@@ -116,16 +115,15 @@ class Broker:
         return {p.parent.name for p in self.data_folder.glob("**/*.log")}
 
 
-class TaffrailBroker(Broker):
+class TaffrailBroker(Process, Broker):
     """`taffrail up` with a small Cluster; the settings come from the environment, which beats it."""
 
     def __init__(self, settings, open_file_limit=None, **options):
-        super().__init__(settings, **options)
+        Broker.__init__(self, settings, **options)
+        Process.__init__(self, self.folder / "broker.log")
         self.data_folder = self.folder / "data"
         self.cluster_file = self.folder / "cluster.yaml"
-        self.log_file = self.folder / "broker.log"
         self.open_file_limit = open_file_limit
-        self.process = None
 
     def start(self):
         self.write_cluster()
@@ -135,42 +133,13 @@ class TaffrailBroker(Broker):
         lines = ["apiVersion: taffrail.dev/v1alpha1", "kind: Cluster", "metadata:", "  name: cases", "spec: {}"]
         self.cluster_file.write_text("\n".join(lines) + "\n")
 
-    def environment(self):
-        """Ours without the variables of the tests, which the broker would refuse as unknown, and with the settings."""
-        own = {name: value for name, value in os.environ.items() if not name.startswith("TAFFRAIL_")}
-        return own | {"TAFFRAIL_" + name.upper().replace(".", "_"): _text(value) for name, value in self.settings.items()}
-
     def start_again(self):
-        binary = os.environ.get("TAFFRAIL_BIN", str(CASES.parent.parent / "target/release/taffrail"))
-        command = [binary, "up", "-f", str(self.cluster_file), "--data-dir", str(self.data_folder)]
+        command = [binary(), "up", "-f", str(self.cluster_file), "--data-dir", str(self.data_folder)]
         command += ["--listen", self.bootstrap, "--metrics", f"127.0.0.1:{self.metrics_port}"]
         if self.open_file_limit:
             command = ["prlimit", f"--nofile={self.open_file_limit}", *command]
-        with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(
-                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder, env=self.environment()
-            )
+        self.spawn(command, self.settings, self.folder)
         self.wait_until_ready()
-
-    def is_alive(self):
-        return self.process is not None and self.process.poll() is None
-
-    def pid(self):
-        return self.process.pid if self.process else None
-
-    def stop(self):
-        self._end(signal.SIGTERM)
-
-    def kill(self):
-        self._end(signal.SIGKILL)
-
-    def _end(self, how):
-        if self.is_alive():
-            self.process.send_signal(how)
-            self.process.wait(STOP_TIMEOUT_S)
-
-    def log_text(self):
-        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def remove(self):
         self.kill()
@@ -244,9 +213,3 @@ def _port_with_room_above():
         except OSError:
             return None
     return port
-
-
-def _text(value):
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)

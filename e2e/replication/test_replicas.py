@@ -1,0 +1,155 @@
+"""Replicas are copies: the same bytes on every broker, which Kafka's own tool reads; and what clients are told about them."""
+
+import subprocess
+
+import confluent_kafka
+import pytest
+from kafka import KafkaProducer
+
+from cluster import faults
+from ledger.load import read_partition
+from raw import errors
+from raw.batch import values_batch
+from raw.broker import CASES
+from raw.client import LATEST, Client
+from raw.connection import ConnectionClosed
+from raw.wait import eventually
+
+PARTITIONS = 3
+DUMP_TIMEOUT_S = 120
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+def test_what_clients_write_stands_byte_for_byte_on_every_broker(cluster):
+    topic = cluster.new_topic(partitions=PARTITIONS, segment_bytes=65536)
+    for codec in CODECS:
+        producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap, "compression.type": codec, "acks": "all"})
+        for number in range(300):
+            producer.produce(topic, b"%d" % number * 40, key=b"%d" % number, partition=number % PARTITIONS)
+        assert producer.flush(60) == 0
+    python = KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","), acks="all")
+    for number in range(200):
+        python.send(topic, b"%d" % number * 40, partition=number % PARTITIONS).get(timeout=30)
+    python.close()
+    cluster.assert_equal_replicas(topic, PARTITIONS)
+    counts = [len(read_partition(cluster, topic, partition)) for partition in range(PARTITIONS)]
+    assert sum(counts) == 300 * len(CODECS) + 200
+
+
+def test_kafkas_own_tool_finds_nothing_wrong_with_any_replica(new_cluster):
+    cluster = new_cluster()
+    cluster.start()
+    topic = cluster.new_topic(partitions=1, segment_bytes=65536)
+    with Client(cluster.leader(topic)) as client:
+        producer_id = client.producer_id()
+        for number in range(40):
+            values = [b"%d" % number * 300 for _ in range(10)]
+            batch = values_batch(*values, producer_id=producer_id, producer_epoch=0, base_sequence=10 * number)
+            client.append(topic, batch)
+    cluster.assert_equal_replicas(topic, 1)
+    cluster.stop()
+    folders = [str(node.logs / f"{topic}-0") for node in cluster.brokers]
+    check = CASES.parent / "peer" / "check-log"
+    done = subprocess.run(["bash", str(check), *folders], capture_output=True, text=True, timeout=DUMP_TIMEOUT_S)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_enough_replicas_acks_all_is_refused_and_reads_go_on(cluster):
+    topic = cluster.new_topic(partitions=1, min_insync_replicas=3)
+    leader, follower = cluster.leader(topic), cluster.follower(topic)
+    with Client(leader) as client:
+        client.append_values(topic, b"before")
+        follower.kill()
+
+        def refused():
+            return client.produce(topic, values_batch(b"refused"), timeout_ms=1000).error_code
+
+        eventually(refused, wanted=lambda code: code == errors.NOT_ENOUGH_REPLICAS, timeout_s=60, what="a refusal")
+        assert client.read_values(topic)[0] == b"before"
+        # acks=1 is not asked for more than the leader, and does not commit either.
+        assert client.produce(topic, values_batch(b"alone"), acks=1).error_code == errors.NONE
+        assert b"alone" not in client.read_values(topic)
+        cluster.restart(follower)
+        cluster.wait_until_in_sync(topic)
+        eventually(lambda: b"alone" in client.read_values(topic), what="a record that all have")
+
+
+def test_the_high_watermark_never_goes_back_for_a_new_leader(cluster):
+    topic = cluster.new_topic(partitions=1)
+    with Client(cluster.leader(topic)) as client:
+        for number in range(100):
+            client.append_values(topic, b"%d" % number)
+        end = client.end_offset(topic)
+    leader = cluster.leader(topic)
+    leader.kill()
+    successor = cluster.leader(topic, other_than=leader)
+
+    def told():
+        with Client(successor) as client:
+            return client.list_offset(topic, LATEST)
+
+    # A new leader may have to hear from its followers first; it says so, and says no smaller offset.
+    allowed = {errors.OFFSET_NOT_AVAILABLE, errors.LEADER_NOT_AVAILABLE, errors.NOT_LEADER_OR_FOLLOWER}
+    answer = eventually(told, wanted=lambda answer: answer.error_code not in allowed, what="an end offset")
+    assert (answer.error_code, answer.offset) == (errors.NONE, end)
+
+
+@pytest.mark.parametrize("rounds", [3, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
+def test_a_retry_at_the_new_leader_is_answered_with_the_first_offset(cluster, rounds):
+    """R-03: the leader dies after it has replicated a batch; whether its answer was read or not, the retry finds the batch."""
+    topic = cluster.new_topic(partitions=1)
+    with cluster.client() as client:
+        producer_id = client.producer_id()
+    offsets = []
+    for number in range(rounds):
+        batch = values_batch(b"%d" % number, producer_id=producer_id, producer_epoch=0, base_sequence=number)
+        leader = cluster.leader(topic)
+        with Client(leader) as client:
+            first = client.append(topic, batch)
+        leader.kill()
+
+        def retry(batch=batch, leader=leader):
+            try:
+                with Client(cluster.leader(topic, other_than=leader)) as client:
+                    answer = client.produce(topic, batch)
+            except (OSError, ConnectionClosed) as error:
+                raise AssertionError("no answer yet") from error
+            assert answer.error_code == errors.NONE, answer
+            return answer
+
+        assert eventually(retry, timeout_s=60, wanted=lambda _: True, what="an answer to the retry").base_offset == first
+        offsets.append(first)
+        cluster.restart(leader)
+        cluster.wait_until_in_sync(topic)
+    assert offsets == list(range(rounds))
+    assert len(read_partition(cluster, topic, 0)) == rounds
+
+
+def test_a_group_goes_on_where_it_was_when_its_coordinator_dies(cluster):
+    """G-02: committed offsets are replicated, and nobody is told that there are none."""
+    topic = cluster.new_topic(partitions=PARTITIONS)
+    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    for number in range(90):
+        producer.produce(topic, b"%d" % number, partition=number % PARTITIONS)
+    assert producer.flush(60) == 0
+    settings = {
+        "bootstrap.servers": cluster.bootstrap,
+        "group.id": topic,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "log_level": 0,
+    }
+    consumer = confluent_kafka.Consumer(settings)
+    consumer.subscribe([topic])
+    seen = consumer.consume(45, 30)
+    assert len(seen) == 45
+    consumer.commit(asynchronous=False)
+    with cluster.client() as client:
+        found = client.call("FindCoordinator", 4, key_type=0, coordinator_keys=[topic]).coordinators[0]
+    faults.crash(cluster, cluster.broker(found.node_id))
+    consumer.close()
+    consumer = confluent_kafka.Consumer(settings)
+    consumer.subscribe([topic])
+    rest = consumer.consume(45, 60)
+    consumer.close()
+    assert sorted(int(message.value()) for message in [*seen, *rest]) == list(range(90))
