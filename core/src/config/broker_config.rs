@@ -33,6 +33,8 @@ typed_config! {
         group_max_size: i32 = "group.max.size",
         /// Shortest session timeout of a member.
         group_min_session_timeout_ms: i32 = "group.min.session.timeout.ms",
+        /// Listener by which brokers reach each other; their first one if unset.
+        inter_broker_listener_name: Option<String> = "inter.broker.listener.name",
         /// Pause of the idle cleaner.
         log_cleaner_backoff_ms: i64 = "log.cleaner.backoff.ms",
         /// Memory for keys under compaction.
@@ -59,6 +61,8 @@ typed_config! {
         num_partitions: i32 = "num.partitions",
         /// Threads that recover partitions.
         num_recovery_threads_per_data_dir: i32 = "num.recovery.threads.per.data.dir",
+        /// Connections by which a follower fetches from each leader.
+        num_replica_fetchers: i32 = "num.replica.fetchers",
         /// Longest text with an offset.
         offset_metadata_max_bytes: i32 = "offset.metadata.max.bytes",
         /// Wait for a commit to be replicated.
@@ -81,8 +85,20 @@ typed_config! {
         producer_id_expiration_check_interval_ms: i32 = "producer.id.expiration.check.interval.ms",
         /// How long an idle producer is remembered.
         producer_id_expiration_ms: i32 = "producer.id.expiration.ms",
+        /// Longest pause before a follower asks again for a partition that its leader refused.
+        replica_fetch_backoff_ms: i32 = "replica.fetch.backoff.ms",
+        /// Bytes of one partition in an answer to a follower.
+        replica_fetch_max_bytes: i32 = "replica.fetch.max.bytes",
+        /// Bytes for which the answer to a follower waits.
+        replica_fetch_min_bytes: i32 = "replica.fetch.min.bytes",
+        /// Bytes of an answer to a follower.
+        replica_fetch_response_max_bytes: i32 = "replica.fetch.response.max.bytes",
+        /// How long the answer to a follower may wait.
+        replica_fetch_wait_max_ms: i32 = "replica.fetch.wait.max.ms",
         /// Time between writes of high watermarks.
         replica_high_watermark_checkpoint_interval_ms: i64 = "replica.high.watermark.checkpoint.interval.ms",
+        /// How long a follower waits for a connection to a leader, or for its answer.
+        replica_socket_timeout_ms: i32 = "replica.socket.timeout.ms",
         /// Memory for requests; -1 = our own limit.
         queued_max_request_bytes: i64 = "queued.max.request.bytes",
         /// Least replicas in sync of the share groups' topic.

@@ -43,7 +43,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         .unlisted()
         .inert(LATER),
     Setting::int("initial.broker.registration.timeout.ms", "60000").inert(LATER),
-    Setting::unset("inter.broker.listener.name", Kind::Text).inert(LATER),
+    Setting::unset("inter.broker.listener.name", Kind::Text)
+        .doc("Listener by which brokers reach each other; their first one if unset."),
     Setting::long("internal.metadata.delete.delay.millis", "60000").unlisted().inert(LATER),
     Setting::unset("internal.metadata.log.segment.bytes", Kind::Int).unlisted().inert(LATER),
     Setting::int("internal.metadata.max.batch.size.in.bytes", "8388608").unlisted().inert(LATER),
@@ -62,24 +63,35 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::long("metadata.max.retention.bytes", "104857600").inert(LATER),
     Setting::long("metadata.max.retention.ms", "604800000").inert(LATER),
     Setting::unset("node.id", Kind::Int).at_least(0).doc("Number of this node in the cluster."),
-    Setting::int("num.replica.fetchers", "1").at_least(1).cluster_wide().inert(LATER),
+    Setting::int("num.replica.fetchers", "1")
+        .at_least(1)
+        .cluster_wide()
+        .doc("Connections by which a follower fetches from each leader."),
     Setting::unset("process.roles", Kind::List).items(&["broker", "controller"], false).doc("Roles of this node."),
     Setting::long("replica.alter.log.dirs.io.max.bytes.per.second", "9223372036854775807")
         .at_least(0)
         .cluster_wide()
         .unlisted()
         .inert(LATER),
-    Setting::int("replica.fetch.backoff.ms", "1000").at_least(0).inert(LATER),
-    Setting::int("replica.fetch.max.bytes", "1048576").at_least(0).inert(LATER),
-    Setting::int("replica.fetch.min.bytes", "1").inert(LATER),
-    Setting::int("replica.fetch.response.max.bytes", "10485760").at_least(0).inert(LATER),
-    Setting::int("replica.fetch.wait.max.ms", "500").inert(LATER),
+    Setting::int("replica.fetch.backoff.ms", "1000")
+        .at_least(0)
+        .doc("Longest pause before a follower asks again for a partition that its leader refused; the first are shorter."),
+    Setting::int("replica.fetch.max.bytes", "1048576")
+        .at_least(0)
+        .doc("Bytes of one partition in an answer to a follower; the first batch may be larger."),
+    Setting::int("replica.fetch.min.bytes", "1")
+        .doc("Bytes for which the answer to a follower waits, at most replica.fetch.wait.max.ms."),
+    Setting::int("replica.fetch.response.max.bytes", "10485760")
+        .at_least(0)
+        .doc("Bytes of an answer to a follower; the first batch may be larger."),
+    Setting::int("replica.fetch.wait.max.ms", "500").doc("How long the answer to a follower may wait for records."),
     Setting::long("replica.high.watermark.checkpoint.interval.ms", "5000")
         .doc("Time between two writes of the high watermarks."),
     Setting::long("replica.lag.time.max.ms", "30000").inert(LATER),
     Setting::unset("replica.selector.class", Kind::Text).inert(LATER),
     Setting::int("replica.socket.receive.buffer.bytes", "65536").inert(LATER),
-    Setting::int("replica.socket.timeout.ms", "30000").inert(LATER),
+    Setting::int("replica.socket.timeout.ms", "30000")
+        .doc("How long a follower waits for a connection to a leader, or for its answer on top of the wait it asked for."),
     Setting::int("replication.quota.window.num", "11").at_least(1).inert(LATER),
     Setting::int("replication.quota.window.size.seconds", "1").at_least(1).inert(LATER),
     Setting::long("server.max.startup.time.ms", "9223372036854775807").at_least(0).unlisted().inert(LATER),
