@@ -93,3 +93,17 @@ pub(crate) fn encode_endpoints(endpoints: &[NodeEndpoint], has_endpoints: bool, 
         });
     });
 }
+
+/// Reads the value of the tagged field that [`encode_endpoints`] writes.
+pub(crate) fn decode_endpoints(reader: &mut Reader<'_>) -> Result<Vec<NodeEndpoint>, WireError> {
+    reader.array(|reader| {
+        let endpoint = NodeEndpoint {
+            node_id: reader.i32()?,
+            host: reader.string()?,
+            port: reader.i32()?,
+            rack: reader.nullable_string()?,
+        };
+        reader.skip_tagged_fields()?;
+        Ok(endpoint)
+    })
+}

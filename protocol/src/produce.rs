@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use taffrail_core::errors::ErrorCode;
 
 use crate::data::{CurrentLeader, NodeEndpoint, TopicRef, encode_endpoints};
+use crate::guard::Direction;
 use crate::message::{BodyError, StrBytes};
 use crate::request::{self, DecodeError, EncodeError};
 use crate::versions::ApiKey;
@@ -60,7 +61,7 @@ impl ProduceRequestView {
     /// # Ok::<(), taffrail_protocol::request::DecodeError>(())
     /// ```
     pub fn decode(version: i16, body: Bytes) -> Result<Self, DecodeError> {
-        request::decode_with(KEY, "ProduceRequest", version, &body, Self::read)
+        request::decode_with(KEY, Direction::Request, "ProduceRequest", version, &body, Self::read)
     }
 
     fn read(version: i16, body: &Bytes) -> Result<Self, WireError> {

@@ -108,15 +108,16 @@ pub(crate) fn decode_message<M: Message>(
     M::decode_body(version, &mut body).map_err(|error| DecodeError::Body { message: M::NAME, version, error })
 }
 
-/// Checks the version and the shape of a request, then has `read` read it: for requests with a reader of their own.
+/// Checks the version and the shape of a message, then has `read` read it: for messages with a reader of their own.
 pub(crate) fn decode_with<T>(
     key: ApiKey,
+    direction: Direction,
     message: &'static str,
     version: i16,
     body: &Bytes,
     read: impl FnOnce(i16, &Bytes) -> Result<T, WireError>,
 ) -> Result<T, DecodeError> {
-    check(key, message, Direction::Request, version, body)?;
+    check(key, message, direction, version, body)?;
     read(version, body).map_err(|error| DecodeError::Body { message, version, error: error.into() })
 }
 

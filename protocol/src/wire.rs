@@ -233,6 +233,10 @@ impl<'a> Writer<'a> {
         self.out.put_u8(u8::from(value));
     }
 
+    pub(crate) fn i8(&mut self, value: i8) {
+        self.out.put_i8(value);
+    }
+
     pub(crate) fn i16(&mut self, value: i16) {
         self.out.put_i16(value);
     }

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use bytes::{Bytes, BytesMut};
-use taffrail_protocol::fetch::FetchRequestView;
+use taffrail_protocol::fetch::{FetchRequestView, FetchResponse};
 use taffrail_protocol::guard::{self, Direction};
 use taffrail_protocol::header::{self, RequestHeader};
 use taffrail_protocol::message::*;
@@ -118,8 +118,25 @@ pub(super) fn response(input: &[u8]) {
     let version = i16::from_be_bytes([head[2], head[3]]);
     let Some(key) = ApiKey::from_code(i16::from_be_bytes([head[0], head[1]])) else { return };
     if key.versions().contains(version) {
-        decode_response(key, version, Bytes::copy_from_slice(frame));
+        let frame = Bytes::copy_from_slice(frame);
+        decode_response(key, version, frame.clone());
+        if key == ApiKey::Fetch {
+            read_fetched(version, frame);
+        }
     }
+}
+
+/// A follower's reader takes exactly what the codec crate takes, and the same records.
+fn read_fetched(version: i16, frame: Bytes) {
+    let ours = bounded(&frame, MEMORY_PER_BYTE, MEMORY_BYTES, || FetchResponse::decode(version, frame.clone()));
+    let codec = response::decode::<FetchRequest>(version, frame);
+    let ours = ours.ok().map(|(id, response)| (id, response.topics.len(), response.records_bytes()));
+    let codec = codec.ok().map(|(id, response)| {
+        let partitions = response.responses.iter().flat_map(|topic| &topic.partitions);
+        let bytes = partitions.map(|partition| partition.records.as_ref().map_or(0, Bytes::len)).sum::<usize>();
+        (id, response.responses.len(), bytes)
+    });
+    assert_eq!(ours, codec);
 }
 
 fn read_response<R>(version: i16, frame: Bytes)

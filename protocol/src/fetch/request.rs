@@ -7,6 +7,7 @@ use taffrail_core::ids::Uuid;
 
 use super::{KEY, TOPIC_IDS_SINCE};
 use crate::data::TopicRef;
+use crate::guard::Direction;
 use crate::message::StrBytes;
 use crate::request::{self, DecodeError};
 use crate::wire::{Reader, WireError};
@@ -103,7 +104,7 @@ impl FetchRequestView {
     /// # Ok::<(), taffrail_protocol::request::DecodeError>(())
     /// ```
     pub fn decode(version: i16, body: Bytes) -> Result<Self, DecodeError> {
-        request::decode_with(KEY, "FetchRequest", version, &body, Self::read)
+        request::decode_with(KEY, Direction::Request, "FetchRequest", version, &body, Self::read)
     }
 
     fn read(version: i16, body: &Bytes) -> Result<Self, WireError> {
