@@ -28,7 +28,8 @@ use crate::listener::{Budget, ConnectionLimits, Listener, ListenerLimits};
 use crate::loggers::Loggers;
 use crate::metadata::MetadataCache;
 use crate::metrics::{Metrics, PartitionMetrics, ResourceMetrics};
-use crate::replica::ReplicaManager;
+use crate::replica::{Partition, ReplicaManager};
+use crate::replication::Fetchers;
 
 /// Memory for copies of small ranges of records, over all answers that are not sent yet.
 const RESPONSE_COPIES_MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -72,6 +73,7 @@ pub struct Broker {
     /// Its counters.
     pub metrics: Metrics,
     pub(crate) replicas: ReplicaManager,
+    fetchers: Fetchers,
     pub(crate) groups: GroupCoordinator,
     pub(crate) controller: Arc<dyn Controller>,
     pub(crate) loggers: Arc<dyn Loggers>,
@@ -101,6 +103,7 @@ impl Broker {
             id: parts.id,
             metadata: MetadataCache::default(),
             replicas: ReplicaManager::new(parts.id, parts.storage, &metrics),
+            fetchers: Fetchers::default(),
             groups,
             metrics,
             controller: parts.controller,
@@ -127,9 +130,16 @@ impl Broker {
             self.reconfigure(&image).await;
         }
         let layers = self.layers.load_full();
-        self.replicas.follow(&image, events.filter(|_| !config_changed), &layers).await;
+        let moved = self.replicas.follow(&image, events.filter(|_| !config_changed), &layers).await;
         self.groups.follow(&image, events, &self.replicas, self.id);
-        self.metadata.publish(image);
+        self.metadata.publish(Arc::clone(&image));
+        self.fetch(moved, &image);
+    }
+
+    /// Has these partitions, which may have another leader now, fetched from there.
+    fn fetch(&self, moved: impl IntoIterator<Item = Arc<Partition>>, image: &MetadataImage) {
+        let fetchers_a_leader = usize::try_from(self.config.load().num_replica_fetchers).unwrap_or(1);
+        self.fetchers.follow(moved, image, fetchers_a_leader);
     }
 
     /// Waits until partitions that could not be opened are due to be tried again; for ever while there are none.
@@ -142,6 +152,7 @@ impl Broker {
         let image = self.metadata.image();
         if self.replicas.retry(&image, &self.layers.load_full()).await {
             self.groups.follow(&image, None, &self.replicas, self.id);
+            self.fetch(self.replicas.hosted().partitions().cloned(), &image);
         }
     }
 
@@ -183,9 +194,11 @@ impl Broker {
         self.metadata.image().broker(self.id).map_or(-1, |broker| broker.epoch)
     }
 
-    /// Serves clients on `socket` until `shutdown` is triggered, and until what they are owed then has been sent. `name` is
-    /// the listener's name in the registration, so that answers name addresses that its clients can reach.
+    /// Serves clients on `socket` until `shutdown` is triggered, and until what they are owed then has been sent; follows the
+    /// leaders of its partitions meanwhile. `name` is the listener's name in the registration, so that answers name
+    /// addresses that its clients can reach.
     pub async fn serve(self: Arc<Self>, name: Arc<str>, socket: TcpListener, shards: Arc<Shards>, shutdown: Shutdown) {
+        self.fetchers.start(&self, &shards, &shutdown);
         let limits = Arc::new(ListenerLimits::of(&self.config.load()));
         let connection_limits = Arc::clone(&self.connection_limits);
         connection_limits.store(Arc::new(ConnectionLimits::of(&self.config.load_full()).await));

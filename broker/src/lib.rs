@@ -17,6 +17,7 @@ mod metadata;
 mod metrics;
 mod registration;
 mod replica;
+mod replication;
 
 pub use broker::{Answer, Broker, BrokerParts, Controller};
 pub use client_info::ClientInfo;

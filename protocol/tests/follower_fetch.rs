@@ -65,8 +65,7 @@ fn the_leader_reads_what_a_follower_writes() {
         assert_eq!((view.max_wait_ms, view.min_bytes, view.max_bytes), (500, 1, 10 << 20));
         assert_eq!((view.session_id, view.session_epoch, view.isolation_level), (5, 9, 0));
         let topics: Vec<_> = view.topics().map(|(topic, partitions)| (topic.clone(), partitions.to_vec())).collect();
-        let expected =
-            [(TopicRef::Id(ONE), vec![partition(0), partition(3)]), (TopicRef::Id(TWO), vec![partition(1)])];
+        let expected = [(TopicRef::Id(ONE), vec![partition(0), partition(3)]), (TopicRef::Id(TWO), vec![partition(1)])];
         assert_eq!(topics, expected);
         assert_eq!(view.forgotten, [(TopicRef::Id(TWO), vec![4, 5])]);
     }
@@ -99,8 +98,7 @@ fn a_follower_reads_what_the_leader_writes_with_records_where_they_lie() {
         records: vec![Bytes::from(vec![0x55; 1000])],
         ..PartitionFetched::failed(1, ErrorCode::None)
     };
-    let diverging =
-        PartitionFetched { diverging_epoch: Some((4, 44)), ..PartitionFetched::failed(2, ErrorCode::None) };
+    let diverging = PartitionFetched { diverging_epoch: Some((4, 44)), ..PartitionFetched::failed(2, ErrorCode::None) };
     let failed = PartitionFetched {
         current_leader: Some(CurrentLeader { leader_id: 3, leader_epoch: 9 }),
         ..PartitionFetched::failed(5, ErrorCode::FencedLeaderEpoch)

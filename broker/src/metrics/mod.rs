@@ -2,6 +2,7 @@
 //!
 //! Hot paths hold handles to their counters: counting is one atomic addition and looks nothing up.
 
+mod followers;
 mod partitions;
 mod requests;
 mod resources;
@@ -10,6 +11,7 @@ mod topics;
 use prometheus::core::Collector;
 use prometheus::{IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
 
+pub(crate) use followers::FollowerMetrics;
 pub(crate) use partitions::PartitionMetrics;
 pub(crate) use requests::RequestMetrics;
 pub(crate) use resources::ResourceMetrics;
@@ -21,6 +23,7 @@ pub struct Metrics {
     pub registry: Registry,
     pub(crate) topics: TopicMetrics,
     pub(crate) requests: RequestMetrics,
+    pub(crate) followers: FollowerMetrics,
     connections: IntGaugeVec,
     /// Partitions that this broker leads.
     pub(crate) leader_count: IntGauge,
@@ -65,6 +68,7 @@ impl Metrics {
         Self {
             topics: TopicMetrics::new(&registry),
             requests: RequestMetrics::new(&registry),
+            followers: FollowerMetrics::new(&registry),
             connections: register(&registry, connections),
             leader_count: replicas("leadercount", "Partitions that this broker leads."),
             partition_count: replicas("partitioncount", "Partitions that this broker keeps a replica of."),

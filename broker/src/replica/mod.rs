@@ -3,7 +3,6 @@
 //! The manager follows the metadata: what an image says about topics is made true here before the image is published, so
 //! a leader that clients are shown has its log open.
 
-#[allow(dead_code, reason = "the fetchers of followers come next")]
 mod following;
 mod partition;
 mod retry;
@@ -25,8 +24,7 @@ use taffrail_protocol::data::TopicRef;
 use taffrail_storage::{Log, LogOptions, Storage, StorageError};
 
 use crate::metrics::{Metrics, TopicMetrics};
-#[allow(unused_imports, reason = "the fetchers of followers come next")]
-pub(crate) use following::{FollowError, Followed, Following};
+pub(crate) use following::FollowError;
 pub(crate) use partition::{Offsets, Partition, Refused, read_refusal};
 use retry::Retry;
 pub(crate) use topic::{Topic, TopicSettings};
@@ -67,6 +65,16 @@ struct HostedTopic {
     topic: Arc<Topic>,
     overrides: Arc<Overrides>,
     partitions: Vec<Replica>,
+}
+
+impl HostedTopic {
+    /// Its partitions that are served here.
+    fn served(&self) -> impl Iterator<Item = &Arc<Partition>> {
+        self.partitions.iter().filter_map(|replica| match replica {
+            Replica::Served(partition) => Some(partition),
+            _ => None,
+        })
+    }
 }
 
 /// What is here of a partition.
@@ -120,10 +128,7 @@ impl Hosted {
 
     /// All partitions that are served.
     pub(crate) fn partitions(&self) -> impl Iterator<Item = &Arc<Partition>> {
-        self.by_id.values().flat_map(|topic| &topic.partitions).filter_map(|replica| match replica {
-            Replica::Served(partition) => Some(partition),
-            _ => None,
-        })
+        self.by_id.values().flat_map(|topic| topic.served())
     }
 
     /// All partitions whose logs could not be opened.
@@ -195,7 +200,13 @@ impl ReplicaManager {
     }
 
     /// Makes the replicas what `image` says. `events` made it from the image before; `None` = anything may have changed.
-    pub(crate) async fn follow(&self, image: &MetadataImage, events: Option<&[MetadataEvent]>, layers: &BrokerLayers) {
+    /// Gives the partitions whose state is another one now, those that are gone too; all of them for `None`.
+    pub(crate) async fn follow(
+        &self,
+        image: &MetadataImage,
+        events: Option<&[MetadataEvent]>,
+        layers: &BrokerLayers,
+    ) -> Vec<Arc<Partition>> {
         let changed = match events {
             Some(events) => changed_topics(image, events),
             None => {
@@ -204,8 +215,9 @@ impl ReplicaManager {
             }
         };
         if changed.is_empty() && events.is_some() {
-            return;
+            return Vec::new();
         }
+        let mut moved = Vec::new();
         let mut hosted = Hosted::clone(&self.hosted.load());
         // First what goes, then what comes: a topic that was deleted and made again uses the same folders.
         for id in &changed {
@@ -214,12 +226,16 @@ impl ReplicaManager {
             {
                 self.hosted.store(Arc::new(hosted.clone()));
                 self.let_go(&gone).await;
+                moved.extend(gone.served().cloned());
             }
         }
         for id in &changed {
             if let Some(topic) = image.topic_by_id(*id) {
-                self.follow_topic(image, topic, layers, &mut hosted).await;
+                moved.extend(self.follow_topic(image, topic, layers, &mut hosted).await);
             }
+        }
+        if events.is_none() {
+            moved.extend(hosted.partitions().cloned());
         }
         self.hosted.store(Arc::new(hosted));
         // An image of no cluster says nothing about what should be here.
@@ -228,6 +244,7 @@ impl ReplicaManager {
             self.forget_gone().await;
         }
         self.count();
+        moved
     }
 
     /// Waits until logs that could not be opened are due to be tried again; for ever while there are none.
@@ -280,18 +297,19 @@ impl ReplicaManager {
         }
     }
 
+    /// Makes the replicas of a topic what `image` says; gives those whose state is another one now.
     async fn follow_topic(
         &self,
         image: &MetadataImage,
         topic: &TopicImage,
         layers: &BrokerLayers,
         hosted: &mut Hosted,
-    ) {
+    ) -> Vec<Arc<Partition>> {
         let overrides = image.overrides(&ConfigResource::topic(Arc::clone(&topic.name))).cloned().unwrap_or_default();
         let settings = TopicSettings::resolve(&overrides, layers);
         let mut entry = match hosted.by_id.get(&topic.id) {
             Some(known) => HostedTopic::clone(known),
-            None if topic.replicas_of(self.own_id).next().is_none() => return,
+            None if topic.replicas_of(self.own_id).next().is_none() => return Vec::new(),
             None => {
                 let counters = self.topic_metrics.counters(&topic.name);
                 let shared = Topic::new(Arc::clone(&topic.name), topic.id, settings.clone(), counters);
@@ -318,15 +336,23 @@ impl ReplicaManager {
         let jobs: Vec<_> = missing.chunks(OPENING_BATCH).map(open).collect();
         let opened: Vec<Vec<(PartitionIndex, Replica)>> =
             futures::stream::iter(jobs).buffer_unordered(OPENING_MAX).collect().await;
+        let mut moved = Vec::new();
         for (index, replica) in opened.into_iter().flatten() {
+            if let Replica::Served(partition) = &replica {
+                moved.push(Arc::clone(partition));
+            }
             entry.partitions[index as usize] = replica;
         }
         for (replica, state) in entry.partitions.iter().zip(&topic.partitions) {
-            if let Replica::Served(partition) = replica {
+            if let Replica::Served(partition) = replica
+                && !Arc::ptr_eq(&partition.state(), state)
+            {
                 partition.follow(state);
+                moved.push(Arc::clone(partition));
             }
         }
         hosted.insert(entry);
+        moved
     }
 
     /// Opens the logs of some partitions of a topic, or makes new ones. A failure is told once, not again for those that

@@ -73,9 +73,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         .cluster_wide()
         .unlisted()
         .inert(LATER),
-    Setting::int("replica.fetch.backoff.ms", "1000")
-        .at_least(0)
-        .doc("Longest pause before a follower asks again for a partition that its leader refused; the first are shorter."),
+    Setting::int("replica.fetch.backoff.ms", "1000").at_least(0).doc(
+        "Longest pause before a follower asks again for a partition that its leader refused; the first are shorter.",
+    ),
     Setting::int("replica.fetch.max.bytes", "1048576")
         .at_least(0)
         .doc("Bytes of one partition in an answer to a follower; the first batch may be larger."),
@@ -90,8 +90,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::long("replica.lag.time.max.ms", "30000").inert(LATER),
     Setting::unset("replica.selector.class", Kind::Text).inert(LATER),
     Setting::int("replica.socket.receive.buffer.bytes", "65536").inert(LATER),
-    Setting::int("replica.socket.timeout.ms", "30000")
-        .doc("How long a follower waits for a connection to a leader, or for its answer on top of the wait it asked for."),
+    Setting::int("replica.socket.timeout.ms", "30000").doc(
+        "How long a follower waits for a connection to a leader, or for its answer on top of the wait it asked for.",
+    ),
     Setting::int("replication.quota.window.num", "11").at_least(1).inert(LATER),
     Setting::int("replication.quota.window.size.seconds", "1").at_least(1).inert(LATER),
     Setting::long("server.max.startup.time.ms", "9223372036854775807").at_least(0).unlisted().inert(LATER),

@@ -1,0 +1,153 @@
+//! Numbers of the follower, under the names of Kafka's `ReplicaFetcherManager` and `FetcherLagMetrics` where it has them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{IntCounter, IntGaugeVec, Opts, Registry};
+use taffrail_core::ids::TopicPartition;
+
+use super::{made, register};
+
+/// Partitions that get a series of their own: those that are furthest behind.
+const PARTITIONS_MAX: usize = 1_000;
+
+/// The client id under which Kafka shows numbers of all its fetchers together.
+const CLIENT_ID: &str = "Replica";
+
+/// Counters and states of all fetchers of a broker. Clones share them.
+#[derive(Clone)]
+pub(crate) struct FollowerMetrics {
+    /// Bytes that were appended.
+    pub(crate) bytes_in: IntCounter,
+    /// Answers whose records were damaged.
+    pub(crate) damaged: IntCounter,
+    /// Logs that were cut.
+    pub(crate) truncations: IntCounter,
+    /// Committed records that were cut.
+    pub(crate) lost_records: IntCounter,
+    standings: Arc<Mutex<Standings>>,
+}
+
+/// Partitions that are not as they should be; those that are take no room.
+#[derive(Default)]
+struct Standings {
+    /// How many committed records are missing.
+    behind: BTreeMap<TopicPartition, i64>,
+    /// Those that are not fetched because their log refuses.
+    failed: BTreeMap<TopicPartition, ()>,
+}
+
+impl FollowerMetrics {
+    pub(crate) fn new(registry: &Registry) -> Self {
+        let counter = |name: &str, help: &str| register(registry, made(IntCounter::new(name, help)));
+        let metrics = Self {
+            bytes_in: counter(
+                "kafka_server_brokertopicmetrics_replicationbytesin_total",
+                "Bytes that followers here got from leaders.",
+            ),
+            damaged: counter(
+                "taffrail_replica_damaged_answers_total",
+                "Answers of leaders with records that were damaged or out of place.",
+            ),
+            truncations: counter("taffrail_replica_truncations_total", "Logs of followers whose end was cut."),
+            lost_records: counter(
+                "taffrail_replica_committed_records_lost_total",
+                "Committed records that followers had to cut, after an unclean election.",
+            ),
+            standings: Arc::default(),
+        };
+        register(registry, Lags::new(metrics.clone()));
+        metrics
+    }
+
+    /// Notes how many committed records a partition has not got yet.
+    pub(crate) fn note_lag(&self, partition: impl FnOnce() -> TopicPartition, was: i64, is: i64) {
+        if was != is {
+            let behind = &mut self.standings.lock().behind;
+            if is > 0 {
+                behind.insert(partition(), is)
+            } else {
+                behind.remove(&partition())
+            };
+        }
+    }
+
+    /// Notes that a partition's log refuses.
+    pub(crate) fn note_failed(&self, partition: TopicPartition) {
+        self.standings.lock().failed.insert(partition, ());
+    }
+
+    /// Forgets all about a partition that is fetched from the beginning, or no more.
+    pub(crate) fn forget(&self, partition: &TopicPartition) {
+        let mut standings = self.standings.lock();
+        standings.behind.remove(partition);
+        standings.failed.remove(partition);
+    }
+}
+
+/// Reads the standings at each scrape.
+#[derive(Clone)]
+struct Lags {
+    metrics: FollowerMetrics,
+    descriptions: Arc<Vec<Desc>>,
+}
+
+impl Lags {
+    fn new(metrics: FollowerMetrics) -> Self {
+        let gauges = [max_lag(), failed(), dead(), consumer_lag()];
+        let descriptions = gauges.iter().flat_map(|gauge| gauge.desc().into_iter().cloned()).collect();
+        Self { metrics, descriptions: Arc::new(descriptions) }
+    }
+}
+
+fn gauges(name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
+    made(IntGaugeVec::new(Opts::new(name, help), labels))
+}
+
+fn max_lag() -> IntGaugeVec {
+    let help = "Committed records that the follower furthest behind has not got.";
+    gauges("kafka_server_replicafetchermanager_maxlag", help, &["clientId"])
+}
+
+fn failed() -> IntGaugeVec {
+    let help = "Partitions that are not fetched because their log here refuses.";
+    gauges("kafka_server_replicafetchermanager_failedpartitionscount", help, &["clientId"])
+}
+
+fn dead() -> IntGaugeVec {
+    let help = "Fetchers that ended, which none does while the broker runs.";
+    gauges("kafka_server_replicafetchermanager_deadthreadcount", help, &["clientId"])
+}
+
+fn consumer_lag() -> IntGaugeVec {
+    let help = "Committed records that a follower has not got; partitions without a series lack none.";
+    gauges("kafka_server_fetcherlagmetrics_consumerlag", help, &["clientId", "topic", "partition"])
+}
+
+impl Collector for Lags {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descriptions.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let (mut behind, failures) = {
+            let standings = self.metrics.standings.lock();
+            let behind: Vec<(TopicPartition, i64)> =
+                standings.behind.iter().map(|(partition, lag)| (partition.clone(), *lag)).collect();
+            (behind, standings.failed.len())
+        };
+        behind.sort_by_key(|(_, lag)| std::cmp::Reverse(*lag));
+        let (largest, failed, dead, lags) = (max_lag(), failed(), dead(), consumer_lag());
+        largest.with_label_values(&[CLIENT_ID]).set(behind.first().map_or(0, |(_, lag)| *lag));
+        failed.with_label_values(&[CLIENT_ID]).set(failures as i64);
+        dead.with_label_values(&[CLIENT_ID]).set(0);
+        for (partition, lag) in behind.iter().take(PARTITIONS_MAX) {
+            let labels = [CLIENT_ID, &partition.topic, &partition.partition.to_string()];
+            lags.with_label_values(&labels).set(*lag);
+        }
+        [largest, failed, dead, lags].iter().flat_map(Collector::collect).collect()
+    }
+}
