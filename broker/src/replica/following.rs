@@ -50,7 +50,8 @@ impl Partition {
     /// Whom this broker follows, if it keeps a replica that it does not lead and somebody does.
     pub(crate) fn following(&self) -> Option<Following> {
         let state = self.state.load();
-        let follows = state.has_leader() && state.leader != self.own_id && !self.is_gone.load(Ordering::Acquire);
+        let is_replica = state.replicas.contains(&self.own_id) && !self.is_gone.load(Ordering::Acquire);
+        let follows = is_replica && state.has_leader() && state.leader != self.own_id;
         follows.then(|| Following { leader: state.leader, leader_epoch: state.leader_epoch })
     }
 
