@@ -33,6 +33,13 @@ impl Slot {
         self.file.lock().is_some()
     }
 
+    /// The file, if it is open.
+    pub(crate) fn opened(&self) -> Option<Arc<dyn DiskFile>> {
+        let file = self.file.lock();
+        self.used.store(true, Ordering::Relaxed);
+        file.clone()
+    }
+
     /// Closes the file, for those that do not hold it.
     pub(crate) fn close(&self) {
         *self.file.lock() = None;
@@ -174,6 +181,10 @@ impl Drop for Counted {
 impl DiskFile for Counted {
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
         self.file.read_at(buffer, position)
+    }
+
+    fn read_cached_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        self.file.read_cached_at(buffer, position)
     }
 
     fn write_at(&self, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize> {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use parking_lot::Mutex;
 use taffrail_core::ids::Offset;
 
-use crate::disk::DiskFile;
+use crate::disk::{Access, DiskFile};
 use crate::env::Env;
 use crate::handles::{Slot, Slots};
 use crate::index::{self, OffsetEntry, TimeEntry};
@@ -110,6 +110,22 @@ impl Segment {
     /// The open `.log`, `.index` or `.timeindex` file.
     pub(crate) fn open(self: &Arc<Self>, env: &Env, kind: FileKind) -> io::Result<Arc<dyn DiskFile>> {
         env.handles.get(self, slot_of(kind), || self.path(kind))
+    }
+
+    /// The same file for `access`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when only memory may be asked and the file is not open.
+    pub(crate) fn open_for(
+        self: &Arc<Self>,
+        env: &Env,
+        kind: FileKind,
+        access: Access,
+    ) -> io::Result<Arc<dyn DiskFile>> {
+        match access {
+            Access::Disk => self.open(env, kind),
+            Access::Memory => Ok(self.slots[slot_of(kind)].opened().ok_or(io::ErrorKind::WouldBlock)?),
+        }
     }
 
     /// Valid bytes of the `.log` file.
@@ -256,29 +272,34 @@ impl Segment {
     /// The last entry of the index file for an offset before or at `offset`.
     fn index_floor(self: &Arc<Self>, env: &Env, offset: Offset) -> io::Result<Option<OffsetEntry>> {
         let Some(target) = index::relative(offset, self.base_offset) else { return Ok(None) };
-        let Some(file) = self.open_index(env)? else { return Ok(None) };
+        let Some(file) = self.open_index(env, Access::Disk)? else { return Ok(None) };
         let count = index::count::<OffsetEntry>(&*file)?;
         Ok(index::floor::<OffsetEntry>(&*file, count, |entry| entry.relative_offset <= target)?.map(|(_, entry)| entry))
     }
 
     /// The last entry of the index file whose position is before or at `position`.
-    pub(crate) fn index_floor_position(self: &Arc<Self>, env: &Env, position: u64) -> io::Result<Option<OffsetEntry>> {
-        let Some(file) = self.open_index(env)? else { return Ok(None) };
+    pub(crate) fn index_floor_position(
+        self: &Arc<Self>,
+        env: &Env,
+        position: u64,
+        access: Access,
+    ) -> io::Result<Option<OffsetEntry>> {
+        let Some(file) = self.open_index(env, access)? else { return Ok(None) };
         let count = index::count::<OffsetEntry>(&*file)?;
         let found = index::floor::<OffsetEntry>(&*file, count, |entry| u64::from(entry.position) <= position)?;
         Ok(found.map(|(_, entry)| entry))
     }
 
-    fn open_index(self: &Arc<Self>, env: &Env) -> io::Result<Option<Arc<dyn DiskFile>>> {
+    fn open_index(self: &Arc<Self>, env: &Env, access: Access) -> io::Result<Option<Arc<dyn DiskFile>>> {
         if self.facts.lock().index_damaged {
             return Ok(None);
         }
-        match self.open(env, FileKind::Index) {
+        match self.open_for(env, FileKind::Index, access) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.note_damaged_index();
                 Ok(None)
             }
-            other => other.map(Some),
+            other => other.map(|file| Some(access.over(&file))),
         }
     }
 
@@ -316,7 +337,8 @@ impl Segment {
     /// The offset after the last batch: a walk over the few headers behind the last entry of the index.
     pub(crate) fn end_offset(self: &Arc<Self>, env: &Env) -> Result<Offset, ScanError> {
         let size = self.size();
-        let entry = self.index_floor_position(env, u64::from(size))?.filter(|entry| entry.position < size);
+        let entry =
+            self.index_floor_position(env, u64::from(size), Access::Disk)?.filter(|entry| entry.position < size);
         let file = self.open(env, FileKind::Log)?;
         let walk = |from: u32| {
             let mut scan = Scan::new(&*file, u64::from(from), u64::from(size), WINDOW_SMALL_BYTES);

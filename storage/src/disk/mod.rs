@@ -22,10 +22,13 @@ use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
+mod cached;
 #[cfg(test)]
 mod conformance;
 pub mod fault;
 pub mod real;
+
+pub(crate) use cached::Access;
 
 /// How a file is opened. Nothing ever truncates a file by opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +123,12 @@ pub trait Disk: Send + Sync + 'static {
 pub trait DiskFile: Send + Sync {
     /// Reads at most `buffer.len()` bytes from `position` on; 0 = at or past the end.
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize>;
+
+    /// The same for what is in memory.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when the device would have to be asked.
+    fn read_cached_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize>;
 
     /// Writes the buffers one after the other from `position` on; tells how many bytes were taken.
     fn write_at(&self, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize>;

@@ -1,6 +1,7 @@
 //! Reading: which range of which file holds the batches from an offset on. No batch is read for that, only headers, and
 //! near the end of the log or where a reader stopped before, nothing at all.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use taffrail_runtime::blocking::{Pool, PoolError};
 use super::Log;
 use super::borders::Met;
 use super::tail::Mark;
-use crate::disk::DiskFile;
+use crate::disk::{Access, DiskFile};
 use crate::error::ReadError;
 use crate::names::FileKind;
 use crate::scan::{Scan, ScanError, WINDOW_LARGE_BYTES, WINDOW_SMALL_BYTES};
@@ -81,6 +82,19 @@ impl LogRead {
     }
 }
 
+/// How far a read may go.
+#[derive(Clone, Copy)]
+struct ReadLimits {
+    max_bytes: u64,
+    upper_offset: Offset,
+    min_one_batch: bool,
+}
+
+/// What only the disk could tell.
+fn would_wait() -> io::Error {
+    io::ErrorKind::WouldBlock.into()
+}
+
 /// A place in a segment where a batch begins.
 struct Start {
     segment: Arc<Segment>,
@@ -109,37 +123,52 @@ impl Log {
         upper_offset: Offset,
         min_one_batch: bool,
     ) -> Result<LogRead, ReadError> {
+        let limits = ReadLimits { max_bytes, upper_offset, min_one_batch };
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let (log_start_offset, end_offset) = self.check_readable(from)?;
-            let upper_offset = upper_offset.min(end_offset);
-            let found =
-                if from < upper_offset { self.find(from, max_bytes, upper_offset, min_one_batch) } else { Ok(None) };
-            let found = match found {
+            let offsets = self.check_readable(from)?;
+            match self.find(from, offsets.1, limits, Access::Disk) {
                 // Retention or compaction took the segment away: the batches are in another one now, or gone.
-                Err(met) if met.is_gone() && attempts < ATTEMPTS_MAX => continue,
-                other => other.map_err(|met| self.read_failed(&met))?,
-            };
-            let Some(found) = found else {
-                let nothing = LogRead {
-                    range: None,
-                    log_start_offset,
-                    end_offset,
-                    next_offset: from,
-                    is_warm: true,
-                    source: None,
-                };
-                return Ok(nothing);
-            };
-            return Ok(LogRead {
+                Err(met) if met.is_gone() && attempts < ATTEMPTS_MAX => {}
+                found => return Ok(self.read_result(from, offsets, found.map_err(|met| self.read_failed(&met))?)),
+            }
+        }
+    }
+
+    /// [`Log::read`] for those that may not wait: `None` when the disk would have to be asked, as it is for a reader who
+    /// comes from nowhere, or for files that are not in memory. What is found may still not be warm.
+    pub fn read_from_memory(
+        &self,
+        from: Offset,
+        max_bytes: u64,
+        upper_offset: Offset,
+        min_one_batch: bool,
+    ) -> Option<Result<LogRead, ReadError>> {
+        let limits = ReadLimits { max_bytes, upper_offset, min_one_batch };
+        let offsets = match self.check_readable(from) {
+            Ok(offsets) => offsets,
+            Err(error) => return Some(Err(error)),
+        };
+        // Whatever it is that was met, the disk tells more about it.
+        let found = self.find(from, offsets.1, limits, Access::Memory).ok()?;
+        Some(Ok(self.read_result(from, offsets, found)))
+    }
+
+    fn read_result(&self, from: Offset, offsets: (Offset, Offset), found: Option<FoundRange>) -> LogRead {
+        let (log_start_offset, end_offset) = offsets;
+        match found {
+            None => {
+                LogRead { range: None, log_start_offset, end_offset, next_offset: from, is_warm: true, source: None }
+            }
+            Some(found) => LogRead {
                 range: Some(found.range),
                 log_start_offset,
                 end_offset,
                 next_offset: found.next_offset,
                 is_warm: found.is_warm,
                 source: self.me.upgrade().map(|log| (log, found.segment)),
-            });
+            },
         }
     }
 
@@ -166,28 +195,38 @@ impl Log {
     fn find(
         &self,
         from: Offset,
-        max_bytes: u64,
-        upper_offset: Offset,
-        min_one_batch: bool,
+        end_offset: Offset,
+        limits: ReadLimits,
+        access: Access,
     ) -> Result<Option<FoundRange>, Met> {
-        let Some(start) = self.find_start(from)? else { return Ok(None) };
+        let max_bytes = limits.max_bytes;
+        let upper_offset = limits.upper_offset.min(end_offset);
+        if from >= upper_offset {
+            return Ok(None);
+        }
+        let Some(start) = self.find_start(from, access)? else { return Ok(None) };
         let met = Met::in_segment(&start.segment);
-        let (limit, offset_at_limit) = self.find_limit(&start, upper_offset).map_err(met)?;
+        let (limit, offset_at_limit) = self.find_limit(&start, upper_offset, access).map_err(met)?;
         if start.position >= limit {
             return Ok(None);
         }
-        let file = start.segment.open(&self.env, FileKind::Log).map_err(Met::in_segment(&start.segment))?;
+        let file = start.segment.open_for(&self.env, FileKind::Log, access).map_err(Met::in_segment(&start.segment))?;
         let position = u64::from(start.position);
         let everything = u64::from(limit) - position;
         let (length, next_offset) = if everything <= max_bytes {
             (everything, offset_at_limit)
         } else {
-            let end = self.cut(&start, &*file, limit, max_bytes, min_one_batch);
+            let end = self.cut(&start, &*access.over(&file), limit, limits, access);
             let Some(end) = end.map_err(Met::in_segment(&start.segment))? else { return Ok(None) };
-            self.tail.lock().push_stop(start.segment.base_offset, end);
+            let mut tail = self.tail.lock();
+            tail.take_stop(start.segment.base_offset, from);
+            tail.push_stop(start.segment.base_offset, end);
             (u64::from(end.position) - position, end.offset)
         };
         if let Some(next) = start.next.as_ref().filter(|next| next.base_offset == next_offset) {
+            if access == Access::Memory && !start.segment.is_joined() {
+                return Err(Met::in_segment(&start.segment)(would_wait()));
+            }
             self.check_joined(&start.segment, next).map_err(Met::in_segment(&start.segment))?;
         }
         let range = FileRange { file, position, length };
@@ -196,14 +235,14 @@ impl Log {
     }
 
     /// The batch that contains `from`, or the first after it.
-    fn find_start(&self, from: Offset) -> Result<Option<Start>, Met> {
+    fn find_start(&self, from: Offset, access: Access) -> Result<Option<Start>, Met> {
         let mut from = from;
         while let Some((segment, next)) = self.segment_at(from) {
             let (known, hint) = {
-                let mut tail = self.tail.lock();
+                let tail = self.tail.lock();
                 let is_active = segment.base_offset == tail.base_offset;
                 let known = tail
-                    .take_stop(segment.base_offset, from)
+                    .peek_stop(segment.base_offset, from)
                     .or_else(|| if is_active { tail.find(from) } else { None });
                 let target = crate::index::relative(from, segment.base_offset);
                 let hint = target
@@ -213,6 +252,9 @@ impl Log {
             };
             if let Some(position) = known {
                 return Ok(Some(Start { segment, next, position }));
+            }
+            if access == Access::Memory {
+                return Err(Met::in_segment(&segment)(would_wait()));
             }
             let batch = segment.locate(&self.env, from, segment.size(), hint).map_err(Met::in_segment(&segment))?;
             if let Some(batch) = batch {
@@ -227,7 +269,7 @@ impl Log {
     }
 
     /// Up to which position of the segment a reader may see, and the offset there.
-    fn find_limit(&self, start: &Start, upper_offset: Offset) -> Result<(u32, Offset), ScanError> {
+    fn find_limit(&self, start: &Start, upper_offset: Offset, access: Access) -> Result<(u32, Offset), ScanError> {
         if let Some(next) = &start.next
             && next.base_offset <= upper_offset
         {
@@ -245,6 +287,9 @@ impl Log {
                 None
             }
         };
+        if access == Access::Memory {
+            return Err(would_wait().into());
+        }
         match start.segment.locate(&self.env, upper_offset, start.segment.size(), hint)? {
             Some(batch) => Ok((batch.position as u32, upper_offset)),
             None => Ok((start.segment.size(), upper_offset)),
@@ -257,13 +302,13 @@ impl Log {
         start: &Start,
         file: &dyn DiskFile,
         limit: u32,
-        max_bytes: u64,
-        min_one_batch: bool,
+        limits: ReadLimits,
+        access: Access,
     ) -> Result<Option<Mark>, ScanError> {
         let position = u64::from(start.position);
-        let end_max = position + max_bytes;
+        let end_max = position + limits.max_bytes;
         // A batch that the index knows to begin before the limit ends all those before it.
-        let entry = start.segment.index_floor_position(&self.env, end_max)?;
+        let entry = start.segment.index_floor_position(&self.env, end_max, access)?;
         let mut cut = None;
         if let Some(from) = entry.map(|entry| u64::from(entry.position)).filter(|from| *from > position) {
             cut = self.last_boundary(file, from, limit, end_max)?;
@@ -271,7 +316,7 @@ impl Log {
         if cut.is_none() {
             cut = self.last_boundary(file, position, limit, end_max)?.filter(|end| end.position > start.position);
         }
-        if cut.is_none() && min_one_batch {
+        if cut.is_none() && limits.min_one_batch {
             let first = Scan::new(file, position, u64::from(limit), WINDOW_SMALL_BYTES).next()?;
             cut = first.map(|batch| Mark { offset: batch.header.last_offset() + 1, position: batch.end() as u32 });
         }

@@ -97,8 +97,17 @@ impl Tail {
 
     /// Where the batch that begins with `offset` is, if a reader stopped there; the stop is used up.
     pub(super) fn take_stop(&mut self, base_offset: Offset, offset: Offset) -> Option<u32> {
-        let at = self.stops.iter().position(|(base, mark)| *base == base_offset && mark.offset == offset)?;
+        let at = self.find_stop(base_offset, offset)?;
         self.stops.remove(at).map(|(_, mark)| mark.position)
+    }
+
+    /// The same, and the stop stays.
+    pub(super) fn peek_stop(&self, base_offset: Offset, offset: Offset) -> Option<u32> {
+        self.find_stop(base_offset, offset).map(|at| self.stops[at].1.position)
+    }
+
+    fn find_stop(&self, base_offset: Offset, offset: Offset) -> Option<usize> {
+        self.stops.iter().position(|(base, mark)| *base == base_offset && mark.offset == offset)
     }
 
     /// Forgets where readers stopped, after batches have moved.

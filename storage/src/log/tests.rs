@@ -56,6 +56,45 @@ fn reads_stop_at_whole_batches_within_their_limits() {
 }
 
 #[test]
+fn a_reader_that_goes_on_where_it_stopped_asks_no_disk() {
+    let disk = FaultDisk::new(1);
+    let (_storage, log) = open_log(&disk, small(4000));
+    for n in 0..200 {
+        log.append(&[batch(2, 50, 1000 + n)], 0, 0).unwrap();
+    }
+    assert!(log.read_from_memory(0, 1000, i64::MAX, true).is_none(), "nobody has stopped here");
+    let (mut from, mut in_memory, mut ends) = (0, 0, Vec::new());
+    while from < log.end_offset() {
+        let read = match log.read_from_memory(from, 1000, i64::MAX, true) {
+            Some(read) => {
+                in_memory += 1;
+                read.unwrap()
+            }
+            None => log.read(from, 1000, i64::MAX, true).unwrap(),
+        };
+        assert!(read.bytes() > 0 && read.bytes() <= 1000, "{from}");
+        let bytes = read.read_bytes().unwrap();
+        let first = taffrail_core::record::BatchHeader::parse(&bytes).unwrap();
+        assert_eq!(first.base_offset, from);
+        from = read.next_offset;
+        ends.push(from);
+    }
+    assert!(in_memory > ends.len() / 2, "{in_memory} of {}", ends.len());
+    // Files that are not in memory: the caller asks the disk, which tells what is wrong.
+    let stop = log.read(ends[0], 1000, i64::MAX, true).unwrap().next_offset;
+    assert!(log.read_from_memory(stop, 1000, i64::MAX, true).is_some(), "the stop is still known");
+    let stop = log.read(ends[0], 1000, i64::MAX, true).unwrap().next_offset;
+    disk.inject(Fault { op: Op::Read, path_contains: ".log".into(), skip: 0, times: u32::MAX, errno: 5 });
+    assert!(log.read_from_memory(stop, 1000, i64::MAX, true).is_none());
+    assert!(matches!(log.read(stop, 1000, i64::MAX, true), Err(ReadError::Io(_))));
+    assert!(log.offline().is_none());
+    for out_of_range in [-1, 401] {
+        let found = log.read_from_memory(out_of_range, 1, i64::MAX, true);
+        assert!(matches!(found, Some(Err(ReadError::OutOfRange { .. }))), "{out_of_range}");
+    }
+}
+
+#[test]
 fn checksums_are_compared_once_and_only_of_what_was_there_before_the_start() {
     let disk = FaultDisk::new(1);
     let options = || StorageOptions { warm_bytes: 0, ..options() };
@@ -375,7 +414,7 @@ fn an_idle_log_takes_little_memory_and_no_open_file() {
     let disk = FaultDisk::new(1);
     let storage = open(&disk);
     for n in 0..50 {
-        let partition = taffrail_core::ids::TopicPartition::new("many", n);
+        let partition = TopicPartition::new("many", n);
         storage.create(&partition, crate::testing::TOPIC_ID, LogOptions::default()).unwrap();
     }
     run(storage.close());

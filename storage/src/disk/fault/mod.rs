@@ -399,6 +399,11 @@ impl DiskFile for FaultFile {
         })
     }
 
+    /// All of it is in memory, unless the device is asked to fail.
+    fn read_cached_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        self.read_at(buffer, position).map_err(|_| io::ErrorKind::WouldBlock.into())
+    }
+
     fn write_at(&self, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
         self.check_writable()?;
         self.with(Op::Write, |world, inode, verdict| {

@@ -20,6 +20,10 @@ impl Calls for LinuxCalls {
         Ok(pwritev(file, buffers, position)?)
     }
 
+    fn read_cached_at(file: &File, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        Ok(preadv2(file, &mut [IoSliceMut::new(buffer)], position, ReadWriteFlags::NOWAIT)?)
+    }
+
     fn allocate(file: &File, len: u64) -> io::Result<()> {
         Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len)?)
     }

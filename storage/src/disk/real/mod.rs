@@ -27,6 +27,9 @@ pub trait Calls: Send + Sync + 'static {
     /// One vectored write; see [`DiskFile::write_at`].
     fn write_at(file: &File, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize>;
 
+    /// One read that does not wait for the device; see [`DiskFile::read_cached_at`].
+    fn read_cached_at(file: &File, buffer: &mut [u8], position: u64) -> io::Result<usize>;
+
     /// Takes room for a file without writing to it; an error of the kind [`io::ErrorKind::Unsupported`] where that cannot
     /// be done.
     fn allocate(file: &File, len: u64) -> io::Result<()>;
@@ -150,6 +153,10 @@ const HOLDER_BYTES_MAX: u64 = 256;
 impl<C: Calls> DiskFile for RealFile<C> {
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
         std::os::unix::fs::FileExt::read_at(&self.file, buffer, position)
+    }
+
+    fn read_cached_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
+        C::read_cached_at(&self.file, buffer, position)
     }
 
     fn write_at(&self, buffers: &[IoSlice<'_>], position: u64) -> io::Result<usize> {

@@ -30,6 +30,10 @@ impl Calls for PortableCalls {
         Ok(written)
     }
 
+    fn read_cached_at(_file: &File, _buffer: &mut [u8], _position: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
     fn allocate(_file: &File, _len: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
