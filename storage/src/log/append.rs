@@ -142,6 +142,11 @@ impl Log {
         let options = self.options();
         let mut run = Run { batches: Vec::with_capacity(batches.len()), bytes: 0 };
         let mut next_offset = writer.end_offset;
+        // An epoch in which this broker led and wrote nothing is no epoch of the leader that goes on from here. Left in place
+        // it would take the epochs before it along when a record of one of those comes.
+        if writer.epochs.latest().is_some_and(|latest| latest.start_offset >= next_offset) {
+            writer.epochs_changed |= writer.epochs.truncate_from_end(next_offset);
+        }
         for batch in batches {
             let header = *batch.header();
             // Compaction leaves gaps, so an offset may be further on, but never before the end.

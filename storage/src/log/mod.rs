@@ -24,6 +24,8 @@ mod append_each;
 mod borders;
 mod cut;
 mod flush;
+#[cfg(test)]
+mod follower_tests;
 mod open;
 mod producers;
 mod read;
