@@ -106,10 +106,14 @@ api_keys! {
     DescribeLogDirs = 35, 1..=5, flexible 2;
     CreatePartitions = 37, 0..=3, flexible 2;
     DeleteGroups = 42, 0..=3, flexible 2;
+    ElectLeaders = 43, 0..=2, flexible 2;
     IncrementalAlterConfigs = 44, 0..=1, flexible 1;
+    AlterPartitionReassignments = 45, 0..=1, flexible 0;
+    ListPartitionReassignments = 46, 0..=0, flexible 0;
     OffsetDelete = 47, 0..=0, flexible NEVER;
     DescribeQuorum = 55, 0..=2, flexible 0;
     DescribeCluster = 60, 0..=2, flexible 0;
+    UnregisterBroker = 64, 0..=0, flexible 0;
     DescribeTopicPartitions = 75, 0..=0, flexible 0;
     AddRaftVoter = 80, 0..=1, flexible 0;
     RemoveRaftVoter = 81, 0..=0, flexible 0;

@@ -117,8 +117,8 @@ impl Page<'_> {
             .with_leader_epoch(state.leader_epoch)
             .with_replica_nodes(wire::broker_ids(&state.replicas))
             .with_isr_nodes(wire::broker_ids(&state.isr))
-            .with_eligible_leader_replicas(Some(Vec::new()))
-            .with_last_known_elr(Some(Vec::new()))
+            .with_eligible_leader_replicas(Some(wire::broker_ids(&state.eligible)))
+            .with_last_known_elr(Some(wire::broker_ids(&state.last_known)))
             .with_offline_replicas(wire::broker_ids(&metadata::offline_replicas(self.image, state)));
         Some(partition)
     }

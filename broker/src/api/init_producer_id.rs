@@ -1,6 +1,6 @@
 //! InitProducerId for idempotent producers: a number that nobody else has.
 
-use taffrail_core::control::{BrokerIdentity, Command, ControlError, Reply};
+use taffrail_core::control::{Command, ControlError, Reply};
 use taffrail_core::errors::ErrorCode;
 use taffrail_protocol::message::{InitProducerIdRequest, InitProducerIdResponse, ProducerId};
 use tokio::sync::Mutex;
@@ -24,9 +24,8 @@ impl ProducerIds {
         // Held while the controller is asked: those behind want ids of the same block.
         let mut ids = self.next.lock().await;
         if ids.is_empty() {
-            let epoch = broker.registration_epoch();
-            let identity = BrokerIdentity { id: broker.id, epoch };
-            match broker.propose(Command::AllocateProducerIds(identity), wire::deadline(ALLOCATE_WAIT_MS)).await {
+            let command = Command::AllocateProducerIds(broker.identity());
+            match broker.propose(command, wire::deadline(ALLOCATE_WAIT_MS)).await {
                 Ok(Reply::ProducerIdsAllocated(block)) => *ids = block.first..block.first + i64::from(block.count),
                 other => return Err(broker::refusal(other)),
             }

@@ -6,6 +6,7 @@
 
 mod add_raft_voter;
 mod alter_configs;
+mod alter_partition_reassignments;
 mod api_versions;
 mod broker_loggers;
 mod config_changes;
@@ -20,6 +21,7 @@ mod describe_groups;
 mod describe_log_dirs;
 mod describe_quorum;
 mod describe_topic_partitions;
+mod elect_leaders;
 mod fetch;
 mod find_coordinator;
 mod heartbeat;
@@ -29,6 +31,7 @@ mod join_group;
 mod leave_group;
 mod list_groups;
 mod list_offsets;
+mod list_partition_reassignments;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
@@ -38,6 +41,7 @@ mod produce;
 mod remove_raft_voter;
 mod sasl_handshake;
 mod sync_group;
+mod unregister_broker;
 pub(crate) mod wire;
 
 pub(crate) use init_producer_id::ProducerIds;
@@ -156,6 +160,10 @@ fn dispatch(call: Call) -> Started {
         ApiKey::DescribeCluster => call.answer(Pace::Alone, describe_cluster::handle),
         ApiKey::DescribeTopicPartitions => call.answer(Pace::Alone, describe_topic_partitions::handle),
         ApiKey::DescribeQuorum => call.answer(Pace::Alone, describe_quorum::handle),
+        ApiKey::ElectLeaders => call.answer(Pace::Alone, elect_leaders::handle),
+        ApiKey::AlterPartitionReassignments => call.answer(Pace::Alone, alter_partition_reassignments::handle),
+        ApiKey::ListPartitionReassignments => call.answer(Pace::Alone, list_partition_reassignments::handle),
+        ApiKey::UnregisterBroker => call.answer(Pace::Alone, unregister_broker::handle),
         // Wait for the new voter to catch up, or for the commit.
         ApiKey::AddRaftVoter => call.answer(Pace::Waiting, add_raft_voter::handle),
         ApiKey::RemoveRaftVoter => call.answer(Pace::Waiting, remove_raft_voter::handle),

@@ -1,9 +1,10 @@
 //! Small conversions between our values and those of messages.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use taffrail_core::control::ControlError;
+use taffrail_core::control::{ControlError, PartitionOutcome};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::{BrokerRegistration, Listener};
 use taffrail_core::ids::BrokerId;
@@ -71,6 +72,20 @@ pub(crate) fn controller_id(image: &MetadataImage, own: BrokerId) -> WireBrokerI
     }
     let active = image.brokers().values().find(|broker| !broker.fenced);
     WireBrokerId(active.map_or(-1, |broker| broker.id.0))
+}
+
+/// Outcomes by topic, as answers have them. Each topic stands where it was first.
+pub(crate) fn by_topic(outcomes: Vec<PartitionOutcome>) -> Vec<(Arc<str>, Vec<PartitionOutcome>)> {
+    let mut topics: Vec<(Arc<str>, Vec<PartitionOutcome>)> = Vec::new();
+    let mut places: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+    for outcome in outcomes {
+        let place = *places.entry(Arc::clone(&outcome.topic)).or_insert(topics.len());
+        if place == topics.len() {
+            topics.push((Arc::clone(&outcome.topic), Vec::new()));
+        }
+        topics[place].1.push(outcome);
+    }
+    topics
 }
 
 /// Code and text of an outcome.

@@ -9,6 +9,7 @@
 //!
 //! Whether values make sense (UTF-8, nulls) is left to the decoder. Nesting is bounded by the messages' own fields.
 
+mod cluster_responses;
 mod requests;
 mod responses;
 mod sample;

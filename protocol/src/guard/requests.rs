@@ -34,9 +34,13 @@ pub(super) const fn shape(key: ApiKey) -> Shape {
         ApiKey::DescribeLogDirs => DESCRIBE_LOG_DIRS,
         ApiKey::CreatePartitions => CREATE_PARTITIONS,
         ApiKey::DeleteGroups => DELETE_GROUPS,
+        ApiKey::ElectLeaders => ELECT_LEADERS,
         ApiKey::IncrementalAlterConfigs => INCREMENTAL_ALTER_CONFIGS,
+        ApiKey::AlterPartitionReassignments => ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey::ListPartitionReassignments => LIST_PARTITION_REASSIGNMENTS,
         ApiKey::OffsetDelete => OFFSET_DELETE,
         ApiKey::DescribeCluster => DESCRIBE_CLUSTER,
+        ApiKey::UnregisterBroker => UNREGISTER_BROKER,
         ApiKey::DescribeTopicPartitions => DESCRIBE_TOPIC_PARTITIONS,
         ApiKey::DescribeQuorum => DESCRIBE_QUORUM,
         ApiKey::AddRaftVoter => ADD_RAFT_VOTER,
@@ -440,3 +444,41 @@ const ADD_RAFT_VOTER: Shape = &[
 
 const REMOVE_RAFT_VOTER: Shape =
     &[field("cluster_id", 0, TEXT), field("voter_id", 0, INT32), field("voter_directory_id", 0, UUID)];
+
+const ELECT_LEADERS: Shape = &[
+    field("election_type", 1, INT8),
+    field(
+        "topic_partitions",
+        0,
+        array_of(&Kind::Struct(&[field("topic", 0, TEXT), field("partitions", 0, array_of(&INT32))])),
+    ),
+    field("timeout_ms", 0, INT32),
+];
+
+const ALTER_PARTITION_REASSIGNMENTS: Shape = &[
+    field("timeout_ms", 0, INT32),
+    field("allow_replication_factor_change", 1, BOOL),
+    field(
+        "topics",
+        0,
+        array_of(&Kind::Struct(&[
+            field("name", 0, TEXT),
+            field(
+                "partitions",
+                0,
+                array_of(&Kind::Struct(&[field("partition_index", 0, INT32), field("replicas", 0, array_of(&INT32))])),
+            ),
+        ])),
+    ),
+];
+
+const LIST_PARTITION_REASSIGNMENTS: Shape = &[
+    field("timeout_ms", 0, INT32),
+    field(
+        "topics",
+        0,
+        array_of(&Kind::Struct(&[field("name", 0, TEXT), field("partition_indexes", 0, array_of(&INT32))])),
+    ),
+];
+
+const UNREGISTER_BROKER: Shape = &[field("broker_id", 0, INT32)];

@@ -21,37 +21,41 @@ use bytes::{Bytes, BytesMut};
 use taffrail_core::ids::Uuid;
 
 pub use kafka_protocol::messages::{
-    AddRaftVoterResponse, AlterConfigsRequest, AlterConfigsResponse, ApiVersionsResponse, BrokerId,
-    ConsumerProtocolAssignment, ConsumerProtocolSubscription, CreatePartitionsRequest, CreatePartitionsResponse,
-    CreateTopicsRequest, CreateTopicsResponse, DeleteGroupsRequest, DeleteRecordsRequest, DeleteRecordsResponse,
-    DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest,
+    AddRaftVoterResponse, AlterConfigsRequest, AlterConfigsResponse, AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse, ApiVersionsResponse, BrokerId, ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription, CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest,
+    CreateTopicsResponse, DeleteGroupsRequest, DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest,
+    DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest,
     DescribeConfigsResponse, DescribeGroupsRequest, DescribeGroupsResponse, DescribeLogDirsRequest,
     DescribeQuorumRequest, DescribeQuorumResponse, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
-    FetchRequest, FetchResponse, FindCoordinatorRequest, FindCoordinatorResponse, GroupId, HeartbeatRequest,
-    HeartbeatResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest,
-    InitProducerIdResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse,
-    ListGroupsRequest, ListGroupsResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
-    OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse, OffsetFetchRequest,
-    OffsetFetchResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
-    ProducerId, RemoveRaftVoterRequest, RemoveRaftVoterResponse, SaslHandshakeRequest, SaslHandshakeResponse,
-    SyncGroupRequest, SyncGroupResponse, TopicName, TransactionalId,
+    ElectLeadersRequest, ElectLeadersResponse, FetchRequest, FetchResponse, FindCoordinatorRequest,
+    FindCoordinatorResponse, GroupId, HeartbeatRequest, HeartbeatResponse, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, JoinGroupRequest,
+    JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse,
+    ListOffsetsRequest, ListOffsetsResponse, ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse,
+    MetadataRequest, MetadataResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest,
+    OffsetDeleteResponse, OffsetFetchRequest, OffsetFetchResponse, OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse, ProducerId, RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse, SaslHandshakeRequest, SaslHandshakeResponse, SyncGroupRequest, SyncGroupResponse,
+    TopicName, TransactionalId, UnregisterBrokerRequest, UnregisterBrokerResponse,
 };
 pub use kafka_protocol::messages::{
-    add_raft_voter_request, alter_configs_request, alter_configs_response, api_versions_response,
-    consumer_protocol_assignment, consumer_protocol_subscription, create_partitions_request,
-    create_partitions_response, create_topics_request, create_topics_response, delete_groups_request,
-    delete_records_request, delete_records_response, delete_topics_request, delete_topics_response,
-    describe_cluster_request, describe_cluster_response, describe_configs_request, describe_configs_response,
-    describe_groups_request, describe_groups_response, describe_log_dirs_request, describe_quorum_request,
-    describe_quorum_response, describe_topic_partitions_request, describe_topic_partitions_response, fetch_request,
-    fetch_response, find_coordinator_request, find_coordinator_response, heartbeat_request, heartbeat_response,
+    add_raft_voter_request, alter_configs_request, alter_configs_response, alter_partition_reassignments_request,
+    alter_partition_reassignments_response, api_versions_response, consumer_protocol_assignment,
+    consumer_protocol_subscription, create_partitions_request, create_partitions_response, create_topics_request,
+    create_topics_response, delete_groups_request, delete_records_request, delete_records_response,
+    delete_topics_request, delete_topics_response, describe_cluster_request, describe_cluster_response,
+    describe_configs_request, describe_configs_response, describe_groups_request, describe_groups_response,
+    describe_log_dirs_request, describe_quorum_request, describe_quorum_response, describe_topic_partitions_request,
+    describe_topic_partitions_response, elect_leaders_request, elect_leaders_response, fetch_request, fetch_response,
+    find_coordinator_request, find_coordinator_response, heartbeat_request, heartbeat_response,
     incremental_alter_configs_request, incremental_alter_configs_response, init_producer_id_request,
     init_producer_id_response, join_group_request, join_group_response, leave_group_request, leave_group_response,
-    list_groups_request, list_groups_response, list_offsets_request, list_offsets_response, metadata_request,
-    metadata_response, offset_commit_request, offset_commit_response, offset_delete_request, offset_delete_response,
-    offset_fetch_request, offset_fetch_response, offset_for_leader_epoch_request, offset_for_leader_epoch_response,
-    produce_request, produce_response, sasl_handshake_request, sasl_handshake_response, sync_group_request,
-    sync_group_response,
+    list_groups_request, list_groups_response, list_offsets_request, list_offsets_response,
+    list_partition_reassignments_request, list_partition_reassignments_response, metadata_request, metadata_response,
+    offset_commit_request, offset_commit_response, offset_delete_request, offset_delete_response, offset_fetch_request,
+    offset_fetch_response, offset_for_leader_epoch_request, offset_for_leader_epoch_response, produce_request,
+    produce_response, sasl_handshake_request, sasl_handshake_response, sync_group_request, sync_group_response,
 };
 pub use kafka_protocol::protocol::StrBytes;
 /// A 16-byte id as the message structs hold it; [`from_wire_id`] and [`to_wire_id`] turn it into ours and back.
@@ -141,9 +145,13 @@ macro_rules! for_each_key {
             DescribeLogDirs DescribeLogDirsRequest DescribeLogDirsResponse;
             CreatePartitions CreatePartitionsRequest CreatePartitionsResponse;
             DeleteGroups DeleteGroupsRequest DeleteGroupsResponse;
+            ElectLeaders ElectLeadersRequest ElectLeadersResponse;
             IncrementalAlterConfigs IncrementalAlterConfigsRequest IncrementalAlterConfigsResponse;
+            AlterPartitionReassignments AlterPartitionReassignmentsRequest AlterPartitionReassignmentsResponse;
+            ListPartitionReassignments ListPartitionReassignmentsRequest ListPartitionReassignmentsResponse;
             OffsetDelete OffsetDeleteRequest OffsetDeleteResponse;
             DescribeCluster DescribeClusterRequest DescribeClusterResponse;
+            UnregisterBroker UnregisterBrokerRequest UnregisterBrokerResponse;
             DescribeTopicPartitions DescribeTopicPartitionsRequest DescribeTopicPartitionsResponse;
             DescribeQuorum DescribeQuorumRequest DescribeQuorumResponse;
             AddRaftVoter AddRaftVoterRequest AddRaftVoterResponse;
