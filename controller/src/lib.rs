@@ -6,14 +6,17 @@
 mod controller;
 mod decider;
 mod directory;
+mod heartbeats;
 mod machine;
 mod opening;
 mod options;
 mod quorum;
 mod raft;
 mod service;
+mod session_watch;
 mod sessions;
 mod store;
+mod tender;
 
 pub use controller::Controller;
 pub use directory::DirectoryError;

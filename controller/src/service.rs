@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use taffrail_core::control::{BrokerIdentity, Command, ControlError};
+use taffrail_core::control::{Command, ControlError, Sign};
 use taffrail_core::errors::ErrorCode;
-use taffrail_core::ids::BrokerId;
 use taffrail_core::image::MetadataImage;
 use taffrail_protocol::persisted::metadata::snapshot_messages;
 use taffrail_protocol::rpc::v1::controller_client::ControllerClient;
@@ -18,17 +17,17 @@ use taffrail_runtime::task;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
-use crate::decider::{Proposer, Refused, not_active};
+use crate::decider::{Proposer, Refused, not_active, refuse_unless_active};
+use crate::heartbeats::{self, Answer, Heartbeats, Unanswered};
 use crate::machine::feed::{Feed, Step};
 use crate::quorum::describe::{change_voters, describe};
 use crate::quorum::liveness::Liveness;
 use crate::quorum::members::{MemberError, Members};
-use crate::quorum::view::{active, leads};
+use crate::quorum::view::active;
 use crate::raft::links::Links;
 use crate::raft::{Member, NodeId, Raft};
-use crate::sessions::Sessions;
 
 /// Updates that wait for one follower: a slow one holds no more than this in memory.
 const UPDATES_WAITING_MAX: usize = 4;
@@ -43,7 +42,7 @@ pub(crate) struct ControllerService {
     pub(crate) node: NodeId,
     pub(crate) raft: Raft,
     pub(crate) feed: Arc<Feed>,
-    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) heartbeats: Arc<Heartbeats>,
     pub(crate) links: Arc<Links>,
     pub(crate) members: Arc<Members>,
     pub(crate) liveness: Arc<Liveness>,
@@ -54,10 +53,7 @@ pub(crate) struct ControllerService {
 impl ControllerService {
     /// The active controller, if it is another one.
     fn other_active(&self) -> Option<Refused> {
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow();
-        let is_active = leads(&metrics) && !self.liveness.known().resigning;
-        (!is_active).then(|| not_active(active(&metrics)))
+        refuse_unless_active(&self.raft, &self.liveness).err()
     }
 
     /// Calls to the active controller that a refusal names, if that is another one: a caller that cannot reach it itself is
@@ -87,49 +83,16 @@ impl ControllerService {
         reply.active = reply.active.or_else(|| refused.active.clone().map(address));
         Some(reply)
     }
-
-    async fn judge(&self, request: &v1::HeartbeatRequest) -> Result<v1::HeartbeatReply, Refused> {
-        if let Some(refused) = self.other_active() {
-            return Err(refused);
-        }
-        let broker = BrokerIdentity { id: BrokerId(request.broker), epoch: request.epoch };
-        let image = self.feed.image();
-        let mut fenced = self.registration(&image, broker)?;
-        self.sessions.touch(broker);
-        // The epoch is the offset of the registration: who has applied that far knows itself, and all before.
-        let caught_up = request.metadata_offset >= request.epoch;
-        let mut metadata_offset = image.offset();
-        if fenced && caught_up && request.ready {
-            metadata_offset = self.proposer.propose(Command::UnfenceBroker(broker)).await?.offset;
-            fenced = false;
-        }
-        Ok(v1::HeartbeatReply {
-            format_version: RPC_VERSION,
-            fenced,
-            caught_up,
-            metadata_offset,
-            ..v1::HeartbeatReply::default()
-        })
-    }
-
-    /// Whether the registered broker is fenced.
-    fn registration(&self, image: &MetadataImage, broker: BrokerIdentity) -> Result<bool, ControlError> {
-        match image.broker(broker.id) {
-            None => Err(ControlError::plain(ErrorCode::BrokerIdNotRegistered)),
-            Some(known) if known.epoch != broker.epoch => Err(ControlError::plain(ErrorCode::StaleBrokerEpoch)),
-            Some(known) => Ok(known.fenced),
-        }
-    }
 }
 
-fn refused(error: &FormatError) -> Status {
+pub(crate) fn refused(error: &FormatError) -> Status {
     match error {
         FormatError::NewerVersion { .. } => Status::failed_precondition(error.to_string()),
         _ => Status::invalid_argument(error.to_string()),
     }
 }
 
-fn checked(found: u32) -> Result<(), Status> {
+pub(crate) fn checked(found: u32) -> Result<(), Status> {
     check_version("a request", found, RPC_VERSION).map_err(|error| refused(&error))
 }
 
@@ -140,6 +103,7 @@ pub(crate) fn address(active: (NodeId, Member)) -> v1::ControllerAddress {
 #[tonic::async_trait]
 impl ControllerRpc for ControllerService {
     type FollowStream = ReceiverStream<Update>;
+    type AttendStream = ReceiverStream<Answer>;
 
     async fn propose(&self, request: Request<v1::ProposeRequest>) -> Result<Response<v1::ProposeReply>, Status> {
         use v1::propose_reply::Outcome;
@@ -200,24 +164,24 @@ impl ControllerRpc for ControllerService {
 
     async fn heartbeat(&self, request: Request<v1::HeartbeatRequest>) -> Result<Response<v1::HeartbeatReply>, Status> {
         let request = request.into_inner();
-        checked(request.format_version)?;
-        let reply = match self.judge(&request).await {
-            Ok(reply) => reply,
-            Err(refused) => {
-                if !request.forwarded
-                    && let Some(reply) = self.forward_heartbeat(&refused, request).await
-                {
-                    return Ok(Response::new(reply));
-                }
-                v1::HeartbeatReply {
-                    format_version: RPC_VERSION,
-                    refusal: Some(refusal_to_message(&refused.error)),
-                    active: refused.active.map(address),
-                    ..v1::HeartbeatReply::default()
-                }
-            }
+        let refused = match self.heartbeats.judge(&request, Sign::Call).await {
+            Ok(reply) => return Ok(Response::new(reply)),
+            Err(Unanswered::Status(status)) => return Err(status),
+            Err(Unanswered::Refused(refused)) => refused,
         };
-        Ok(Response::new(reply))
+        if !request.forwarded
+            && let Some(reply) = self.forward_heartbeat(&refused, request).await
+        {
+            return Ok(Response::new(reply));
+        }
+        Ok(Response::new(heartbeats::refusal(refused)))
+    }
+
+    async fn attend(
+        &self,
+        request: Request<Streaming<v1::HeartbeatRequest>>,
+    ) -> Result<Response<Self::AttendStream>, Status> {
+        Ok(Response::new(Arc::clone(&self.heartbeats).attend(request.into_inner())))
     }
 
     async fn status(&self, request: Request<v1::StatusRequest>) -> Result<Response<v1::StatusReply>, Status> {

@@ -1,104 +1,149 @@
-//! Which brokers have been heard of, and which have been silent for too long.
+//! What brokers have told the active controller: that they live, and how far their followers are behind.
 //!
-//! Known to the active controller alone, in memory. A controller that has just become active gives every broker a whole
-//! session timeout, so that a change of controllers fences nobody.
+//! In memory, and anew with every change of the active controller. The rules are core's [`BrokerSessions`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use taffrail_core::control::{BrokerIdentity, Command};
+use parking_lot::{Mutex, MutexGuard};
+use taffrail_core::control::{BrokerIdentity, BrokerSessions, LagReport, Lags, Sign};
 use taffrail_core::ids::BrokerId;
 use taffrail_core::image::MetadataImage;
-use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::time::{self, Instant};
 
-use crate::decider::Proposer;
-use crate::machine::feed::Feed;
-use crate::quorum::view::leads;
-use crate::raft::Raft;
-
-/// How often silent brokers are looked for.
-const WATCH_INTERVAL: Duration = Duration::from_millis(500);
-
-/// Heartbeats by broker.
+/// The sessions of brokers, and what they have reported.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    timeout: Duration,
-    heard: Mutex<BTreeMap<BrokerId, Heard>>,
+    timeout_ms: i64,
+    /// When the clock of the sessions began.
+    started: Instant,
+    state: Mutex<State>,
+    lags: Mutex<Lags>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Heard {
-    epoch: i64,
-    at: Instant,
+#[derive(Debug, Default)]
+struct State {
+    /// While this controller is the active one.
+    active: Option<BrokerSessions>,
+    /// The newest connection of each broker that attends.
+    attendances: BTreeMap<BrokerId, Attendance>,
+    opened: u64,
+}
+
+/// One connection over which a broker says that it lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Attendance {
+    pub(crate) broker: BrokerIdentity,
+    number: u64,
 }
 
 impl Sessions {
     /// Sessions that end after `timeout` of silence.
     pub(crate) fn new(timeout: Duration) -> Self {
-        Self { timeout, heard: Mutex::default() }
+        let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+        Self { timeout_ms, started: time::monotonic(), state: Mutex::default(), lags: Mutex::default() }
     }
 
-    /// The broker has been heard of.
-    pub(crate) fn touch(&self, broker: BrokerIdentity) {
-        self.heard.lock().insert(broker.id, Heard { epoch: broker.epoch, at: time::monotonic() });
+    fn now_ms(&self) -> i64 {
+        i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// This controller has become the active one: it has heard of nobody, and knows of no lag.
+    pub(super) fn begin(&self) {
+        self.state.lock().active = Some(BrokerSessions::begin(self.timeout_ms, self.now_ms()));
+        *self.lags.lock() = Lags::default();
+    }
+
+    /// Another controller is the active one.
+    pub(super) fn end(&self) {
+        self.state.lock().active = None;
+    }
+
+    /// The broker has been heard of, and has applied the metadata up to `applied`.
+    pub(crate) fn heard(&self, broker: BrokerIdentity, sign: Sign, applied: i64) {
+        let now_ms = self.now_ms();
+        if let Some(sessions) = &mut self.state.lock().active {
+            sessions.heard(broker, sign, applied, now_ms);
+        }
+    }
+
+    /// What a broker says of the partitions that it leads; what it says of others is not listened to.
+    pub(crate) fn report(&self, broker: BrokerId, report: LagReport, image: &MetadataImage) {
+        let mut lags = self.lags.lock();
+        for (topic_id, partition, followers) in report {
+            let key = (topic_id, partition);
+            if image.partition(key).is_some_and(|state| state.leader == broker) {
+                lags.report(key, followers);
+            }
+        }
+    }
+
+    /// How far followers are behind, as far as their leaders have said. Held for a moment only.
+    pub(crate) fn lags(&self) -> MutexGuard<'_, Lags> {
+        self.lags.lock()
     }
 
     /// Brokers whose registered process has been heard of within the timeout.
     pub(crate) fn live(&self, image: &MetadataImage) -> Vec<BrokerId> {
-        let now = time::monotonic();
-        let heard = self.heard.lock();
-        let is_live = |id: &BrokerId, epoch: i64| {
-            heard.get(id).is_some_and(|heard| heard.epoch == epoch && now - heard.at < self.timeout)
-        };
-        image.brokers().values().filter(|broker| is_live(&broker.id, broker.epoch)).map(|broker| broker.id).collect()
+        let (now_ms, state) = (self.now_ms(), self.state.lock());
+        let Some(sessions) = &state.active else { return Vec::new() };
+        let identities = image.brokers().values().map(|broker| BrokerIdentity { id: broker.id, epoch: broker.epoch });
+        identities.filter(|broker| sessions.is_live(*broker, now_ms)).map(|broker| broker.id).collect()
     }
 
-    /// Unfenced brokers that have been silent for the whole timeout, counted from `since` at the earliest.
-    fn silent(&self, image: &MetadataImage, since: Instant) -> Vec<BrokerIdentity> {
-        let now = time::monotonic();
-        let mut heard = self.heard.lock();
-        heard.retain(|id, _| image.broker(*id).is_some());
-        let last = |id: &BrokerId, epoch: i64| {
-            heard.get(id).filter(|heard| heard.epoch == epoch).map_or(since, |heard| heard.at.max(since))
-        };
-        let unfenced = image.brokers().values().filter(|broker| !broker.fenced);
-        unfenced
-            .filter(|broker| now - last(&broker.id, broker.epoch) >= self.timeout)
-            .map(|broker| BrokerIdentity { id: broker.id, epoch: broker.epoch })
-            .collect()
+    /// Whether a broker that handed over at `handed_over` what it led may stop.
+    pub(crate) fn may_go(&self, broker: BrokerIdentity, handed_over: i64, image: &MetadataImage) -> bool {
+        self.state.lock().active.as_ref().is_some_and(|sessions| sessions.may_go(broker, handed_over, image))
     }
 
-    /// Fences silent brokers while this controller is the active one, until `shutdown`.
-    pub(crate) async fn watch(&self, raft: Raft, feed: &Feed, proposer: Proposer, shutdown: Shutdown) {
-        let mut active_since: Option<(u64, Instant)> = None;
-        let mut ticks = time::interval(WATCH_INTERVAL);
-        loop {
-            tokio::select! {
-                _ = ticks.tick() => {}
-                () = shutdown.triggered() => return,
-            }
-            let (term, is_active) = {
-                let metrics = raft.metrics();
-                let metrics = metrics.borrow();
-                (metrics.current_term, leads(&metrics))
-            };
-            if !is_active {
-                active_since = None;
-                continue;
-            }
-            let since = match active_since {
-                Some((known, since)) if known == term => since,
-                _ => time::monotonic(),
-            };
-            active_since = Some((term, since));
-            for broker in self.silent(&feed.image(), since) {
-                tracing::warn!(broker = %broker.id, "fencing a broker that has been silent for {:?}", self.timeout);
-                if let Err(refused) = proposer.propose(Command::FenceBroker(broker)).await {
-                    tracing::warn!(broker = %broker.id, error = %refused.error, "the broker could not be fenced");
-                }
-            }
+    /// A broker attends over a new connection, which takes the place of an earlier one.
+    pub(crate) fn attend(&self, broker: BrokerIdentity) -> Attendance {
+        let mut state = self.state.lock();
+        state.opened += 1;
+        let attendance = Attendance { broker, number: state.opened };
+        state.attendances.insert(broker.id, attendance);
+        attendance
+    }
+
+    /// The connection has ended. Gives whether the broker's listener is to be dialled now: that was its newest connection.
+    pub(crate) fn closed(&self, attendance: Attendance) -> bool {
+        let mut state = self.state.lock();
+        if state.attendances.get(&attendance.broker.id) != Some(&attendance) {
+            return false;
         }
+        state.attendances.remove(&attendance.broker.id);
+        state.active.as_mut().is_some_and(|sessions| sessions.connection_closed(attendance.broker))
+    }
+
+    /// Whether the broker has been heard of since its connection was lost.
+    pub(crate) fn is_back(&self, broker: BrokerIdentity) -> bool {
+        let now_ms = self.now_ms();
+        self.state.lock().active.as_ref().is_none_or(|sessions| sessions.is_live(broker, now_ms))
+    }
+
+    /// Nobody listens at the broker's address. Gives whether it is to be fenced now.
+    pub(crate) fn dial_refused(&self, broker: BrokerIdentity, image: &MetadataImage) -> bool {
+        let now_ms = self.now_ms();
+        let mut state = self.state.lock();
+        state.active.as_mut().is_some_and(|sessions| sessions.dial_refused(broker, image, now_ms))
+    }
+
+    /// Unfenced brokers that have been silent for too long.
+    pub(super) fn silent(&self, image: &MetadataImage) -> Vec<BrokerIdentity> {
+        let now_ms = self.now_ms();
+        let mut state = self.state.lock();
+        state.active.as_mut().map(|sessions| sessions.silent(image, now_ms)).unwrap_or_default()
+    }
+
+    /// When the next session could end; `None` = not before the metadata change.
+    pub(super) fn next_end(&self, image: &MetadataImage) -> Option<Instant> {
+        let now_ms = self.now_ms();
+        let end_ms = self.state.lock().active.as_ref()?.next_end_ms(image, now_ms)?;
+        Some(self.started + Duration::from_millis(u64::try_from(end_ms).unwrap_or_default()))
+    }
+
+    /// Drops what nobody will ask for.
+    pub(super) fn tidy(&self, image: &MetadataImage) {
+        self.lags.lock().retain_known(image);
     }
 }

@@ -219,11 +219,11 @@ async fn silent_brokers_are_fenced_and_come_back_with_their_next_heartbeat() {
         time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(leader(), BrokerId::NONE);
-    let stale = calls.heartbeat(heartbeat(broker.epoch - 1, 0)).await.unwrap_err();
+    let stale = calls.heartbeat(&heartbeat(broker.epoch - 1, 0)).await.unwrap_err();
     assert_eq!(stale.into_refusal().code, ErrorCode::StaleBrokerEpoch);
-    let behind = calls.heartbeat(heartbeat(broker.epoch, broker.epoch - 1)).await.unwrap();
+    let behind = calls.heartbeat(&heartbeat(broker.epoch, broker.epoch - 1)).await.unwrap();
     assert_eq!((behind.fenced, behind.caught_up), (true, false), "not before it has caught up");
-    let HeartbeatAnswer { fenced, metadata_offset, .. } = calls.heartbeat(heartbeat(broker.epoch, 99)).await.unwrap();
+    let HeartbeatAnswer { fenced, metadata_offset, .. } = calls.heartbeat(&heartbeat(broker.epoch, 99)).await.unwrap();
     assert!(!fenced);
     assert_eq!(metadata_offset, controller.image().offset());
     assert_eq!(leader(), BrokerId(0));

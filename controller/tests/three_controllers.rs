@@ -65,7 +65,7 @@ async fn the_next_change_succeeds_soon_after_the_active_controller_is_gone() {
     group.create(first, "before").await;
     group.stop(first).await;
     let offset = group.create(other, "after").await;
-    let heard = calls.heartbeat(heartbeat(broker.epoch, broker.epoch)).await.unwrap();
+    let heard = calls.heartbeat(&heartbeat(broker.epoch, broker.epoch)).await.unwrap();
     assert!(!heard.fenced, "sessions survive a change of controller");
     while image.offset() < offset {
         match time::timeout(PATIENCE, stream.next()).await.unwrap().unwrap().unwrap() {

@@ -49,6 +49,14 @@ impl MetadataCache {
         let _ = seen.wait_for(|seen| *seen >= offset).await;
     }
 
+    /// Waits until a broker is about to leave, and the image contains more than the event at `told`.
+    pub(crate) async fn someone_leaves(&self, told: i64) {
+        let is_leaving = |offset: &i64| {
+            *offset > told && self.glance().brokers().values().any(|broker| broker.shutting_down && !broker.fenced)
+        };
+        let _ = self.offset.subscribe().wait_for(is_leaving).await;
+    }
+
     /// Waits until the image contains the event at `offset`; tells whether that was so before `deadline`.
     pub async fn wait_for(&self, offset: i64, deadline: time::Instant) -> bool {
         time::timeout_at(deadline, self.reached(offset)).await.is_ok()

@@ -311,7 +311,7 @@ impl Fetcher {
         let request = FollowerRequest {
             cluster_id: self.broker.metadata.image().cluster_id().map(|id| id.to_string().into()),
             replica_id: self.broker.id.0,
-            replica_epoch: self.broker.registration_epoch(),
+            replica_epoch: self.broker.identity().epoch,
             max_wait_ms: wait_ms,
             min_bytes: config.replica_fetch_min_bytes,
             max_bytes: config.replica_fetch_response_max_bytes,

@@ -173,6 +173,7 @@ impl Cluster {
         };
         let registered = self.controller.carry_out(Command::RegisterBroker(register)).await.unwrap();
         let Reply::BrokerRegistered { epoch } = registered.reply else { panic!("{registered:?}") };
+        self.broker.set_epoch(epoch);
         let identity = BrokerIdentity { id: BrokerId(1), epoch };
         self.controller.carry_out(Command::UnfenceBroker(identity)).await.unwrap();
     }

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use taffrail_core::config::Overrides;
-use taffrail_core::control::{Command, ControlError, RegisterBroker};
+use taffrail_core::control::{BrokerIdentity, Command, ControlError, RegisterBroker};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::MetadataEvent;
 use taffrail_core::ids::{BrokerId, Uuid};
@@ -21,7 +22,7 @@ use taffrail_storage::{Storage, StorageOptions};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, Streaming};
 
 use super::cluster::{FixedLoggers, SOON};
 use crate::{Broker, BrokerParts, Controller, ControllerHandle, Registration, RegistrationError, follow_metadata};
@@ -36,8 +37,20 @@ struct Script {
     streams: Mutex<VecDeque<Vec<v1::metadata_update::Update>>>,
     replies: Mutex<VecDeque<Reply>>,
     heartbeats: Mutex<VecDeque<Result<(bool, i64), ControlError>>>,
+    attendances: AtomicUsize,
     followed_from: Mutex<Vec<i64>>,
     proposed: Mutex<Vec<Command>>,
+}
+
+impl Script {
+    fn answer(&self, request: &v1::HeartbeatRequest) -> v1::HeartbeatReply {
+        let mut reply = v1::HeartbeatReply { format_version: RPC_VERSION, ..v1::HeartbeatReply::default() };
+        reply.may_go = request.leaving_since.is_some_and(|_| self.heartbeats.lock().is_empty());
+        match self.heartbeats.lock().pop_front().unwrap_or(Ok((false, 0))) {
+            Ok((fenced, metadata_offset)) => v1::HeartbeatReply { fenced, metadata_offset, caught_up: true, ..reply },
+            Err(error) => v1::HeartbeatReply { refusal: Some(refusal_to_message(&error)), ..reply },
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -46,6 +59,7 @@ struct Scripted(Arc<Script>);
 #[tonic::async_trait]
 impl ControllerRpc for Scripted {
     type FollowStream = ReceiverStream<Update>;
+    type AttendStream = ReceiverStream<Result<v1::HeartbeatReply, Status>>;
 
     async fn propose(&self, request: Request<v1::ProposeRequest>) -> Result<Response<v1::ProposeReply>, Status> {
         use v1::propose_reply::Outcome;
@@ -81,16 +95,27 @@ impl ControllerRpc for Scripted {
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
 
-    async fn heartbeat(&self, _: Request<v1::HeartbeatRequest>) -> Result<Response<v1::HeartbeatReply>, Status> {
-        let answer = self.0.heartbeats.lock().pop_front().unwrap_or(Ok((false, 0)));
-        let mut reply = v1::HeartbeatReply { format_version: RPC_VERSION, ..v1::HeartbeatReply::default() };
-        match answer {
-            Ok((fenced, metadata_offset)) => {
-                reply = v1::HeartbeatReply { fenced, metadata_offset, caught_up: true, ..reply };
+    async fn heartbeat(&self, request: Request<v1::HeartbeatRequest>) -> Result<Response<v1::HeartbeatReply>, Status> {
+        Ok(Response::new(self.0.answer(&request.into_inner())))
+    }
+
+    async fn attend(
+        &self,
+        request: Request<Streaming<v1::HeartbeatRequest>>,
+    ) -> Result<Response<Self::AttendStream>, Status> {
+        self.0.attendances.fetch_add(1, Ordering::Relaxed);
+        let (script, mut heartbeats) = (Arc::clone(&self.0), request.into_inner());
+        let (sender, receiver) = mpsc::channel(1);
+        drop(task::spawn(async move {
+            while let Ok(Some(heartbeat)) = heartbeats.message().await {
+                let answer = script.answer(&heartbeat);
+                let is_last = answer.refusal.is_some();
+                if sender.send(Ok(answer)).await.is_err() || is_last {
+                    return;
+                }
             }
-            Err(error) => reply.refusal = Some(refusal_to_message(&error)),
-        }
-        Ok(Response::new(reply))
+        }));
+        Ok(Response::new(ReceiverStream::new(receiver)))
     }
 
     async fn status(&self, _: Request<v1::StatusRequest>) -> Result<Response<v1::StatusReply>, Status> {
@@ -153,6 +178,11 @@ impl Stage {
         let (controllers, broker) = (Arc::clone(&self.controllers), Arc::clone(&self.broker));
         let shutdown = self.shutdown.clone();
         drop(task::spawn(async move { follow_metadata(&controllers, &broker, 0, &shutdown).await }));
+    }
+
+    async fn register(&self) -> Result<Registration, RegistrationError> {
+        let (controllers, broker) = (Arc::clone(&self.controllers), Arc::clone(&self.broker));
+        Registration::register(controllers, broker, request(), &self.shutdown).await
     }
 
     async fn reaches(&self, offset: i64) {
@@ -244,10 +274,10 @@ async fn a_broker_registers_when_the_id_is_free_and_serves_when_it_has_caught_up
         ..Script::default()
     };
     let stage = stage(script).await;
-    let mut registration = Registration::register(&stage.controllers, request(), &stage.shutdown).await.unwrap();
+    let mut registration = stage.register().await.unwrap();
     assert_eq!(registration.epoch(), 4);
     assert_eq!(*stage.script.proposed.lock(), std::array::from_fn::<_, 3, _>(|_| Command::RegisterBroker(request())));
-    let serving = registration.serve(&stage.controllers, &stage.broker.metadata, &stage.shutdown);
+    let serving = registration.serve(&stage.shutdown);
     let mut serving = std::pin::pin!(serving);
     let early = time::timeout(std::time::Duration::from_millis(50), serving.as_mut()).await;
     assert!(early.is_err(), "not before the metadata are here");
@@ -274,9 +304,9 @@ async fn a_lost_registration_is_made_anew_and_a_foreign_cluster_is_final() {
         ..Script::default()
     };
     let stage = stage(script).await;
-    let mut registration = Registration::register(&stage.controllers, request(), &stage.shutdown).await.unwrap();
+    let mut registration = stage.register().await.unwrap();
     let interval = std::time::Duration::from_millis(1);
-    let keeping = registration.keep(&stage.controllers, &stage.broker.metadata, interval, &stage.shutdown);
+    let keeping = registration.keep(interval, &stage.shutdown);
     let ended = time::timeout(SOON, keeping).await.unwrap().unwrap_err();
     assert!(
         matches!(&ended, RegistrationError::Refused { error, .. } if error.code == ErrorCode::InconsistentClusterId),
@@ -288,12 +318,43 @@ async fn a_lost_registration_is_made_anew_and_a_foreign_cluster_is_final() {
 #[tokio::test]
 async fn a_stop_ends_every_wait() {
     let stage = stage(Script { replies: Mutex::new(VecDeque::from([registered(4)])), ..Script::default() }).await;
-    let mut registration = Registration::register(&stage.controllers, request(), &stage.shutdown).await.unwrap();
+    let mut registration = stage.register().await.unwrap();
     stage.shutdown.trigger();
-    let serving = registration.serve(&stage.controllers, &stage.broker.metadata, &stage.shutdown);
+    let serving = registration.serve(&stage.shutdown);
     assert!(matches!(time::timeout(SOON, serving).await.unwrap(), Err(RegistrationError::Stopping)));
     let interval = std::time::Duration::from_secs(3_600);
-    let keeping = registration.keep(&stage.controllers, &stage.broker.metadata, interval, &stage.shutdown);
+    let keeping = registration.keep(interval, &stage.shutdown);
     assert!(time::timeout(SOON, keeping).await.unwrap().is_ok());
     time::timeout(SOON, follow_metadata(&stage.controllers, &stage.broker, 0, &stage.shutdown)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_broker_attends_at_its_controller_and_hands_over_before_it_leaves() {
+    let done = || Ok(v1::Reply { kind: Some(v1::reply::Kind::Done(v1::Done {})) });
+    let script = Script { replies: Mutex::new(VecDeque::from([registered(4), done(), done()])), ..Script::default() };
+    let stage = stage(script).await;
+    let mut registration = stage.register().await.unwrap();
+    assert_eq!(stage.broker.identity(), BrokerIdentity { id: BrokerId(1), epoch: 4 });
+    let interval = std::time::Duration::from_millis(4);
+    let leaving = Shutdown::new();
+    // Pulses go on over the one connection until there is no answer to be had.
+    stage.script.heartbeats.lock().extend(vec![Ok((false, 0)); 20]);
+    let pulses = async {
+        let deadline = time::monotonic() + SOON;
+        while !stage.script.heartbeats.lock().is_empty() {
+            assert!(time::monotonic() < deadline, "heartbeats go on");
+            time::sleep(interval).await;
+        }
+        leaving.trigger();
+    };
+    let (kept, ()) = tokio::join!(registration.keep(interval, &leaving), pulses);
+    assert!(kept.is_ok());
+    assert_eq!(stage.script.attendances.load(Ordering::Relaxed), 1);
+    // Not before the controller lets it go.
+    stage.script.heartbeats.lock().extend(vec![Ok((false, 0)); 3]);
+    time::timeout(SOON, registration.leave()).await.unwrap();
+    assert!(stage.script.heartbeats.lock().is_empty());
+    let identity = BrokerIdentity { id: BrokerId(1), epoch: 4 };
+    let proposed = stage.script.proposed.lock();
+    assert_eq!(proposed[1..], [Command::BeginShutdown(identity), Command::FenceBroker(identity)]);
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use openraft::{RaftMetrics, ServerState};
+use tokio::sync::watch;
 
 use crate::raft::{Member, NodeId};
 
@@ -27,6 +28,15 @@ pub(crate) fn active(metrics: &RaftMetrics<NodeId, Member>) -> Option<(NodeId, M
     }
     let member = metrics.membership_config.membership().get_node(&leader)?;
     Some((leader, member.clone()))
+}
+
+/// Waits until this node does not lead in `term` any more.
+pub(crate) async fn until_replaced(mut metrics: watch::Receiver<RaftMetrics<NodeId, Member>>, term: u64) {
+    let has_stopped = metrics.wait_for(|metrics| metrics.current_term != term || !leads(metrics)).await.is_err();
+    if has_stopped {
+        // Raft has stopped, which others notice.
+        std::future::pending::<()>().await;
+    }
 }
 
 /// What an election is about.

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "not every test needs all of it")]
 
+pub(crate) mod brokers;
+pub(crate) mod proxy;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -202,12 +205,12 @@ pub(crate) async fn register(calls: &Calls, incarnation: u8) -> BrokerIdentity {
     let Reply::BrokerRegistered { epoch } = calls.propose(&registration(incarnation)).await.unwrap().reply else {
         panic!("no registration")
     };
-    assert!(!calls.heartbeat(heartbeat(epoch, epoch)).await.unwrap().fenced);
+    assert!(!calls.heartbeat(&heartbeat(epoch, epoch)).await.unwrap().fenced);
     BrokerIdentity { id: BrokerId(0), epoch }
 }
 
 pub(crate) fn heartbeat(epoch: i64, metadata_offset: i64) -> Heartbeat {
-    Heartbeat { broker: BrokerId(0), epoch, metadata_offset, ready: true }
+    Heartbeat { broker: BrokerId(0), epoch, metadata_offset, ready: true, lags: Vec::new(), leaving_since: None }
 }
 
 pub(crate) fn refusal(outcome: Result<(), CallError>) -> ErrorCode {

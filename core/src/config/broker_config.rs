@@ -11,6 +11,8 @@ typed_config! {
     Broker BrokerConfig {
         /// Whether asking for an unknown topic creates it.
         auto_create_topics_enable: bool = "auto.create.topics.enable",
+        /// Whether leadership is given back to preferred leaders.
+        auto_leader_rebalance_enable: bool = "auto.leader.rebalance.enable",
         /// Time between heartbeats to the controller.
         broker_heartbeat_interval_ms: i32 = "broker.heartbeat.interval.ms",
         /// Place of the broker.
@@ -35,6 +37,8 @@ typed_config! {
         group_min_session_timeout_ms: i32 = "group.min.session.timeout.ms",
         /// Listener by which brokers reach each other; their first one if unset.
         inter_broker_listener_name: Option<String> = "inter.broker.listener.name",
+        /// Time between looks for leaders that are not the preferred ones.
+        leader_imbalance_check_interval_seconds: i64 = "leader.imbalance.check.interval.seconds",
         /// Pause of the idle cleaner.
         log_cleaner_backoff_ms: i64 = "log.cleaner.backoff.ms",
         /// Memory for keys under compaction.

@@ -25,6 +25,7 @@ mod reply;
 mod restart;
 mod sessions;
 mod tend;
+mod tending;
 mod topic_rules;
 mod topics;
 
@@ -48,9 +49,11 @@ pub use reply::{
     Tended, TopicOutcomes,
 };
 pub use restart::{
-    AffectedPartition, Behind, FollowerLag, LISTED_PARTITIONS_MAX, Lags, RestartVerdict, SmallPartitions,
+    AffectedPartition, Behind, FollowerLag, LISTED_PARTITIONS_MAX, LagReport, Lags, REPORTED_PARTITIONS_MAX,
+    RestartVerdict, SmallPartitions,
 };
-pub use sessions::BrokerSessions;
+pub use sessions::{BrokerSessions, Sign};
+pub use tending::Tending;
 
 use draft::Draft;
 use topic_rules::DefaultRules;

@@ -9,11 +9,17 @@ use std::sync::Arc;
 
 use super::topic_rules::DefaultRules;
 use crate::event::{Grant, PartitionState};
-use crate::ids::{BrokerId, Offset, PartitionIndex};
+use crate::ids::{BrokerId, Offset, PartitionIndex, TopicId};
 use crate::image::{MetadataImage, PartitionKey};
 
 /// Partitions that a verdict names at most on each of its lists; all are counted.
 pub const LISTED_PARTITIONS_MAX: usize = 100;
+
+/// What one leader says of the partitions that it leads: who is behind in each of them.
+pub type LagReport = Vec<(TopicId, PartitionIndex, Vec<FollowerLag>)>;
+
+/// Partitions that a broker reports on at once, at most; others have their turn with the next report.
+pub const REPORTED_PARTITIONS_MAX: usize = 1_000;
 
 /// How far the followers are behind, as their leaders last said. Known to the active controller, in memory.
 #[derive(Debug, Clone, Default)]
@@ -41,9 +47,10 @@ impl Lags {
         }
     }
 
-    /// Forgets partitions that are not there any more.
+    /// Forgets partitions that are not there any more, and those where nobody is out of sync: nobody asks about them.
     pub fn retain_known(&mut self, image: &MetadataImage) {
-        self.partitions.retain(|key, _| image.partition(*key).is_some());
+        let is_behind = |state: &Arc<PartitionState>| state.isr.len() < state.replicas.len();
+        self.partitions.retain(|key, _| image.partition(*key).is_some_and(is_behind));
     }
 
     /// How many records `broker` is behind; `None` = nobody has said.

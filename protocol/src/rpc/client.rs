@@ -12,7 +12,7 @@ use tonic::{Code, Status, Streaming};
 
 use taffrail_core::control::{Command, ControlError, Reply};
 use taffrail_core::errors::ErrorCode;
-use taffrail_core::ids::{BrokerId, Uuid};
+use taffrail_core::ids::Uuid;
 use taffrail_core::image::MetadataImage;
 
 use super::v1::controller_client::ControllerClient;
@@ -106,30 +106,6 @@ pub struct Committed {
     pub offset: i64,
 }
 
-/// A broker says that it lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Heartbeat {
-    /// Number of the broker.
-    pub broker: BrokerId,
-    /// Epoch of its registration.
-    pub epoch: i64,
-    /// Offset up to which it has applied the metadata.
-    pub metadata_offset: i64,
-    /// Whether it can serve and wants to be unfenced.
-    pub ready: bool,
-}
-
-/// What the controller says to a living broker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HeartbeatAnswer {
-    /// Whether the broker is fenced.
-    pub fenced: bool,
-    /// Whether the broker has applied all that was committed when it registered.
-    pub caught_up: bool,
-    /// Newest metadata offset that the controller has applied.
-    pub metadata_offset: i64,
-}
-
 /// How the controllers are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControllerStatus {
@@ -202,32 +178,6 @@ where
                 Err(CallError::Refused { error: refusal_from_message(refusal), active })
             }
         }
-    }
-
-    /// Tells the controller that a broker lives.
-    ///
-    /// # Errors
-    /// That the broker is not, or no longer, registered so; or why there is no answer.
-    pub async fn heartbeat(&self, heartbeat: Heartbeat) -> Result<HeartbeatAnswer, CallError> {
-        let request = v1::HeartbeatRequest {
-            format_version: RPC_VERSION,
-            broker: heartbeat.broker.0,
-            epoch: heartbeat.epoch,
-            metadata_offset: heartbeat.metadata_offset,
-            ready: heartbeat.ready,
-            forwarded: false,
-        };
-        let answer = self.client.clone().heartbeat(request).await?.into_inner();
-        check_version("a controller's reply", answer.format_version, RPC_VERSION)?;
-        if let Some(refusal) = answer.refusal {
-            let active = answer.active.map(Into::into);
-            return Err(CallError::Refused { error: refusal_from_message(refusal), active });
-        }
-        Ok(HeartbeatAnswer {
-            fenced: answer.fenced,
-            caught_up: answer.caught_up,
-            metadata_offset: answer.metadata_offset,
-        })
     }
 
     /// The metadata from `from_offset` on; a controller of another cluster than `cluster_id` refuses.
@@ -351,6 +301,12 @@ impl<T> Controllers<T> {
         }
     }
 
+    /// Has the next call made at another controller than the last one.
+    pub fn turn_to_next(&self) {
+        let next = (self.current.load(Ordering::Relaxed) + 1) % self.members.len();
+        self.current.store(next, Ordering::Relaxed);
+    }
+
     /// Turns to the one that a refusal names, else to the next.
     fn turn(&self, error: &CallError) {
         let named = match error {
@@ -359,7 +315,9 @@ impl<T> Controllers<T> {
             }
             _ => None,
         };
-        let next = named.unwrap_or_else(|| (self.current.load(Ordering::Relaxed) + 1) % self.members.len());
-        self.current.store(next, Ordering::Relaxed);
+        match named {
+            Some(named) => self.current.store(named, Ordering::Relaxed),
+            None => self.turn_to_next(),
+        }
     }
 }

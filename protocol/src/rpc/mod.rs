@@ -7,6 +7,7 @@ mod broker;
 mod client;
 mod command;
 mod error;
+mod heartbeat;
 mod quorum;
 mod replica_command;
 mod replica_reply;
@@ -30,11 +31,11 @@ pub mod v1 {
 }
 
 pub use client::{
-    CallError, Committed, ControllerAddress, ControllerCalls, ControllerStatus, Controllers, Heartbeat,
-    HeartbeatAnswer, MetadataStream, Update,
+    CallError, Committed, ControllerAddress, ControllerCalls, ControllerStatus, Controllers, MetadataStream, Update,
 };
 pub use command::{command_from_message, command_to_message};
 pub use error::{FormatError, check_version, id_from_bytes, id_to_bytes, required};
+pub use heartbeat::{Attendance, Heartbeat, HeartbeatAnswer, heartbeat_to_message, lags_from_message};
 pub use quorum::{Quorum, QuorumMember, VoterChange, VoterId};
 pub use reply::{refusal_from_message, refusal_to_message, reply_from_message, reply_to_message};
 

@@ -65,7 +65,6 @@ pub(crate) struct BrokerStart {
 pub(crate) struct BrokerRole {
     broker: Arc<Broker>,
     storage: Arc<Storage>,
-    controllers: Arc<ControllerHandle>,
     shards: Arc<Shards>,
     /// Ends the listener.
     serving: Shutdown,
@@ -124,7 +123,8 @@ impl BrokerRole {
             features: std::collections::BTreeMap::new(),
             unclean_shutdown: files.boots.is_unclean(),
         };
-        let mut registration = Registration::register(&controllers, request, &member).await?;
+        let mut registration =
+            Registration::register(Arc::clone(&controllers), Arc::clone(&broker), request, &member).await?;
         files.boots.told()?;
         // History ends with the registration: only from there on does the broker act on the metadata.
         let following = {
@@ -132,14 +132,13 @@ impl BrokerRole {
             let epoch = registration.epoch();
             task::spawn(async move { follow_metadata(&controllers, &broker, epoch, &member).await })
         };
-        registration.serve(&controllers, &broker.metadata, &member).await?;
+        registration.serve(&member).await?;
         let (ends, ended) = mpsc::channel(1);
         let interval = Duration::from_millis(u64::try_from(config.broker_heartbeat_interval_ms).unwrap_or(2000));
         let keeping = {
-            let (controllers, broker) = (Arc::clone(&controllers), Arc::clone(&broker));
             let (keep, mut ends) = (keep.clone(), ends.clone());
             task::spawn(async move {
-                if let Err(error) = registration.keep(&controllers, &broker.metadata, interval, &keep).await {
+                if let Err(error) = registration.keep(interval, &keep).await {
                     let _ = ends.try_send(RoleEnd::Broker(error));
                 }
                 registration
@@ -160,7 +159,6 @@ impl BrokerRole {
         Ok(Self {
             broker,
             storage,
-            controllers,
             shards,
             serving: Shutdown::new(),
             keep,
@@ -213,8 +211,8 @@ impl BrokerRole {
     /// where the metadata send it, and never finds a port closed that a leader is said to be at.
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.keep.trigger();
-        let registration = self.keeping.await.context("the registration failed")?;
-        registration.leave(&self.controllers).await;
+        let mut registration = self.keeping.await.context("the registration failed")?;
+        registration.leave().await;
         self.serving.trigger();
         if let Some(listener) = self.listener {
             listener.await.context("the listener failed")?;

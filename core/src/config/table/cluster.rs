@@ -10,14 +10,18 @@ const LATER: &str =
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::int("add.partitions.to.txn.retry.backoff.max.ms", "100").at_least(0).inert(LATER),
     Setting::int("add.partitions.to.txn.retry.backoff.ms", "20").at_least(1).inert(LATER),
-    Setting::boolean("auto.leader.rebalance.enable", "true").inert(LATER),
+    Setting::boolean("auto.leader.rebalance.enable", "true")
+        .doc("Whether leadership goes back to the first replica of a partition, soon after that is in sync again."),
     Setting::int("broker.heartbeat.interval.ms", "2000")
-        .doc("Time between two heartbeats of a broker to the controller."),
+        .doc("Time between two reports of a broker to the controller; that it lives it says four times as often."),
     Setting::int("broker.id", "-1").doc("Older name of node.id."),
     Setting::unset("broker.rack", Kind::Text)
         .doc("Place of the broker, for spreading replicas and reading from the nearest."),
     Setting::int("broker.session.timeout.ms", "9000")
-        .doc("Silence after which the controller takes a broker for dead."),
+        .doc(
+            "Silence after which the controller takes a broker for dead; a sixth of it while the broker has a connection to \
+             the active controller and no other broker is missing.",
+        ),
     Setting::list("config.providers", "").items(&[], true).cluster_wide().inert(LATER),
     Setting::boolean("controlled.shutdown.enable", "true").inert(LATER),
     Setting::unset("controller.listener.names", Kind::List).items(&[], false).inert(LATER),
@@ -48,7 +52,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::long("internal.metadata.delete.delay.millis", "60000").unlisted().inert(LATER),
     Setting::unset("internal.metadata.log.segment.bytes", Kind::Int).unlisted().inert(LATER),
     Setting::int("internal.metadata.max.batch.size.in.bytes", "8388608").unlisted().inert(LATER),
-    Setting::long("leader.imbalance.check.interval.seconds", "300").at_least(1).inert(LATER),
+    Setting::long("leader.imbalance.check.interval.seconds", "300")
+        .at_least(1)
+        .doc("Time between looks for leaders to give back, beside those after events that may call for it."),
     Setting::long("leader.replication.throttled.rate", "9223372036854775807")
         .at_least(0)
         .cluster_wide()

@@ -12,6 +12,7 @@ mod partitions;
 mod reassign;
 mod sessions;
 mod tend;
+mod tending;
 mod topics;
 
 use std::sync::Arc;

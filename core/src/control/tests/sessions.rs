@@ -5,9 +5,17 @@ const TIMEOUT_MS: i64 = 1_000;
 fn sessions(cluster: &Cluster, now_ms: i64) -> BrokerSessions {
     let mut sessions = BrokerSessions::begin(TIMEOUT_MS, 0);
     for broker in cluster.image.brokers().keys() {
-        sessions.heard(cluster.identity(broker.0), now_ms);
+        heard(&mut sessions, cluster.identity(broker.0), now_ms);
     }
     sessions
+}
+
+fn heard(sessions: &mut BrokerSessions, broker: BrokerIdentity, now_ms: i64) {
+    sessions.heard(broker, Sign::Call, 0, now_ms);
+}
+
+fn attends(sessions: &mut BrokerSessions, broker: BrokerIdentity, now_ms: i64) {
+    sessions.heard(broker, Sign::Attendance, 0, now_ms);
 }
 
 fn ids_of(brokers: &[BrokerIdentity]) -> Vec<i32> {
@@ -18,14 +26,14 @@ fn ids_of(brokers: &[BrokerIdentity]) -> Vec<i32> {
 fn a_session_ends_after_silence_for_the_whole_timeout() {
     let mut cluster = Cluster::with_brokers(3);
     let mut sessions = sessions(&cluster, 100);
-    sessions.heard(cluster.identity(1), 600);
+    heard(&mut sessions, cluster.identity(1), 600);
     for (now_ms, silent) in [(1_099, &[][..]), (1_100, &[0, 2]), (1_599, &[0, 2]), (1_600, &[0, 1, 2])] {
         assert_eq!(ids_of(&sessions.silent(&cluster.image, now_ms)), silent, "{now_ms}");
     }
-    assert_eq!(sessions.next_end_ms(&cluster.image), Some(1_100));
+    assert_eq!(sessions.next_end_ms(&cluster.image, 1_050), Some(1_100));
     cluster.fence(0);
     cluster.fence(2);
-    assert_eq!(sessions.next_end_ms(&cluster.image), Some(1_600));
+    assert_eq!(sessions.next_end_ms(&cluster.image, 1_050), Some(1_600));
     assert_eq!(ids_of(&sessions.silent(&cluster.image, 1_100)), [] as [i32; 0], "who is fenced cannot fall silent");
 }
 
@@ -48,8 +56,8 @@ fn a_process_counts_for_nothing_once_another_has_its_number() {
     let new = BrokerIdentity { epoch: cluster.register(0, 2), ..old };
     cluster.unfence(0);
     assert!(!sessions.is_live(new, 200), "nothing has been heard of the new one");
-    sessions.heard(new, 300);
-    sessions.heard(old, 5_000);
+    heard(&mut sessions, new, 300);
+    heard(&mut sessions, old, 5_000);
     assert!(!sessions.connection_closed(old), "the connection of the old one says nothing of the new one");
     assert_eq!(ids_of(&sessions.silent(&cluster.image, 1_300)), [0]);
 }
@@ -90,7 +98,53 @@ fn a_connection_that_comes_back_means_nothing() {
     let broker = cluster.identity(0);
     assert!(sessions.connection_closed(broker));
     assert!(!sessions.is_live(broker, 200), "another process may take the number of one whose connection is gone");
-    sessions.heard(broker, 300);
+    heard(&mut sessions, broker, 300);
     assert!(!sessions.dial_refused(broker, &cluster.image, 310), "it has been heard of since");
     assert!(sessions.is_live(broker, 310));
+}
+
+#[test]
+fn whoever_attends_is_missed_sooner_and_one_at_a_time() {
+    let mut cluster = Cluster::with_brokers(3);
+    let mut sessions = BrokerSessions::begin(6 * TIMEOUT_MS, 0);
+    let [first, second, third] = [0, 1, 2].map(|id| cluster.identity(id));
+    attends(&mut sessions, first, 100);
+    attends(&mut sessions, second, 100);
+    heard(&mut sessions, third, 100);
+    assert_eq!(sessions.next_end_ms(&cluster.image, 100), Some(1_100));
+    assert_eq!(ids_of(&sessions.silent(&cluster.image, 1_099)), [] as [i32; 0]);
+    assert_eq!(ids_of(&sessions.silent(&cluster.image, 1_100)), [0], "the fault may be the controller's own");
+    cluster.fence(0);
+    assert_eq!(ids_of(&sessions.silent(&cluster.image, 1_200)), [] as [i32; 0]);
+    assert_eq!(sessions.next_end_ms(&cluster.image, 1_200), Some(2_200), "the second is looked at again, not at once");
+    cluster.unfence(0);
+    attends(&mut sessions, first, 1_300);
+    assert_eq!(ids_of(&sessions.silent(&cluster.image, 1_300)), [1], "the first is back");
+    attends(&mut sessions, second, 1_400);
+    assert!(sessions.connection_closed(second));
+    assert_eq!(ids_of(&sessions.silent(&cluster.image, 6_099)), [0], "without a connection the whole timeout counts");
+}
+
+#[test]
+fn a_broker_may_go_when_it_leads_nothing_and_all_others_know() {
+    let mut cluster = Cluster::with_brokers(3);
+    cluster.create_on("t", &[&[0, 1, 2]]);
+    let mut sessions = sessions(&cluster, 100);
+    let leaving = cluster.identity(0);
+    let handed_over = cluster.image.offset() + 1;
+    assert!(!sessions.may_go(leaving, 0, &cluster.image), "it leads, and has not said that it wants to go");
+    cluster.run(&Command::BeginShutdown(leaving)).unwrap();
+    let tell = |sessions: &mut BrokerSessions, id, applied| {
+        let broker = cluster.identity(id);
+        sessions.heard(broker, Sign::Attendance, applied, 200);
+    };
+    tell(&mut sessions, 1, handed_over);
+    assert!(!sessions.may_go(leaving, handed_over, &cluster.image), "broker 2 has not heard of it");
+    tell(&mut sessions, 2, handed_over - 1);
+    assert!(!sessions.may_go(leaving, handed_over, &cluster.image), "broker 2 is behind");
+    tell(&mut sessions, 2, handed_over);
+    assert!(sessions.may_go(leaving, handed_over, &cluster.image));
+    tell(&mut sessions, 2, 0);
+    cluster.run(&Command::BeginShutdown(cluster.identity(2))).unwrap();
+    assert!(sessions.may_go(leaving, handed_over, &cluster.image), "nobody waits for one that leaves too");
 }
