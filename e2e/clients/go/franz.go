@@ -34,7 +34,7 @@ func call() context.Context {
 func (f *franz) cannot() map[string]string { return nil }
 
 func (f *franz) createTopic(topic string, partitions int) error {
-	_, err := f.admin.CreateTopic(call(), int32(partitions), 1, nil, topic)
+	_, err := f.admin.CreateTopic(call(), int32(partitions), replicas(), nil, topic)
 	return err
 }
 

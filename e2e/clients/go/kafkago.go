@@ -43,7 +43,7 @@ func firstOf(byName map[string]error) error {
 }
 
 func (k *kafkaGo) createTopic(topic string, partitions int) error {
-	topics := []kafka.TopicConfig{{Topic: topic, NumPartitions: partitions, ReplicationFactor: 1}}
+	topics := []kafka.TopicConfig{{Topic: topic, NumPartitions: partitions, ReplicationFactor: int(replicas())}}
 	answer, err := k.client.CreateTopics(call(), &kafka.CreateTopicsRequest{Topics: topics})
 	if err != nil {
 		return err

@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -75,7 +77,16 @@ type member interface {
 	commit() error
 }
 
-// client is what an adapter offers. Topics are made with one replica.
+// replicas is how many of each partition topics are made with: REPLICAS of the environment, or 1.
+func replicas() int16 {
+	count, err := strconv.ParseInt(os.Getenv("REPLICAS"), 10, 16)
+	if err != nil {
+		return 1
+	}
+	return int16(count)
+}
+
+// client is what an adapter offers.
 type client interface {
 	// cannot names the steps that the client has no way to do, with the reason.
 	cannot() map[string]string

@@ -56,7 +56,7 @@ func (s *saramaClient) cannot() map[string]string {
 }
 
 func (s *saramaClient) createTopic(topic string, partitions int) error {
-	return s.admin.CreateTopic(topic, &sarama.TopicDetail{NumPartitions: int32(partitions), ReplicationFactor: 1}, false)
+	return s.admin.CreateTopic(topic, &sarama.TopicDetail{NumPartitions: int32(partitions), ReplicationFactor: replicas()}, false)
 }
 
 func (s *saramaClient) deleteTopic(topic string) error { return s.admin.DeleteTopic(topic) }

@@ -4,7 +4,7 @@ import zlib from 'node:zlib'
 import { lz4Compress, lz4Decompress } from '@platformatic/wasm-utils'
 import kafkajs from 'kafkajs'
 import SnappyCodec from 'kafkajs-snappy'
-import { EARLIEST, Inbox, LATEST } from './model.mjs'
+import { EARLIEST, Inbox, LATEST, REPLICAS } from './model.mjs'
 
 const { CompressionTypes, CompressionCodecs, Kafka, logLevel } = kafkajs
 CompressionCodecs[CompressionTypes.Snappy] = SnappyCodec
@@ -93,7 +93,7 @@ export async function open(bootstrap) {
       'header-null': 'the encoder wants a value for every header',
       'group-cooperative': 'no cooperative assigner'
     },
-    createTopic: (topic, numPartitions) => admin.createTopics({ topics: [{ topic, numPartitions, replicationFactor: 1 }] }),
+    createTopic: (topic, numPartitions) => admin.createTopics({ topics: [{ topic, numPartitions, replicationFactor: REPLICAS }] }),
     deleteTopic: topic => admin.deleteTopics({ topics: [topic] }),
     topics: () => admin.listTopics(),
     async producer(acks, codec, idempotent) {

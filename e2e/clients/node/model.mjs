@@ -12,6 +12,7 @@
 export const EARLIEST = -2
 export const LATEST = -1
 export const PARTITIONS = 3
+export const REPLICAS = Number(process.env.REPLICAS ?? 1)
 export const STEP_TIMEOUT_MS = 15_000
 
 export const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))

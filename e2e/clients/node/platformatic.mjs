@@ -1,6 +1,6 @@
 // @platformatic/kafka.
 import { Admin, Consumer, Producer } from '@platformatic/kafka'
-import { Inbox, PARTITIONS } from './model.mjs'
+import { Inbox, PARTITIONS, REPLICAS } from './model.mjs'
 
 const text = b => (b === null || b === undefined ? null : b)
 
@@ -50,7 +50,7 @@ export async function open(bootstrap) {
   const unused = () => `scenario-reader-${process.pid}-${readers++}`
   return {
     cannot: { 'group-cooperative': 'no cooperative assigner' },
-    createTopic: (topic, partitions) => admin.createTopics({ topics: [topic], partitions, replicas: 1 }),
+    createTopic: (topic, partitions) => admin.createTopics({ topics: [topic], partitions, replicas: REPLICAS }),
     deleteTopic: topic => admin.deleteTopics({ topics: [topic] }),
     topics: () => admin.listTopics(),
     async producer(acks, codec, idempotent) {

@@ -7,7 +7,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
-from model import EARLIEST, LATEST, PARTITIONS, Record
+from model import EARLIEST, LATEST, PARTITIONS, REPLICAS, Record
 
 TIMEOUT_S = 15
 _loop = asyncio.new_event_loop()
@@ -94,7 +94,7 @@ class Client:
         self.admin = _run(_started(lambda: AIOKafkaAdminClient(bootstrap_servers=bootstrap)))
 
     def create_topic(self, topic: str, partitions: int) -> None:
-        answer = _run(self.admin.create_topics([NewTopic(topic, partitions, 1)]))
+        answer = _run(self.admin.create_topics([NewTopic(topic, partitions, REPLICAS)]))
         for error in answer.topic_errors:
             if error[1]:
                 raise RuntimeError(f"create {error}")

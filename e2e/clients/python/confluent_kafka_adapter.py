@@ -3,7 +3,7 @@
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from model import EARLIEST, LATEST, PARTITIONS, Record
+from model import EARLIEST, LATEST, PARTITIONS, REPLICAS, Record
 
 TIMEOUT_S = 15
 
@@ -68,7 +68,7 @@ class Client:
         self.admin = AdminClient(self.config)
 
     def create_topic(self, topic: str, partitions: int) -> None:
-        self.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(TIMEOUT_S)
+        self.admin.create_topics([NewTopic(topic, partitions, REPLICAS)])[topic].result(TIMEOUT_S)
 
     def delete_topic(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result(TIMEOUT_S)

@@ -8,7 +8,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 
-from model import EARLIEST, LATEST, PARTITIONS, Record
+from model import EARLIEST, LATEST, PARTITIONS, REPLICAS, Record
 
 TIMEOUT_S = 15
 ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
@@ -112,7 +112,7 @@ class Client:
         self.admin = KafkaAdminClient(bootstrap_servers=bootstrap)
 
     def create_topic(self, topic: str, partitions: int) -> None:
-        self.admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}})
+        self.admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": REPLICAS}})
 
     def delete_topic(self, topic: str) -> None:
         self.admin.delete_topics([topic])

@@ -1,11 +1,13 @@
 """What scenario.py and the adapters of the clients agree on."""
 
+import os
 import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
 EARLIEST, LATEST = -2, -1
 PARTITIONS = 3
+REPLICAS = int(os.environ.get("REPLICAS", "1"))
 STEP_TIMEOUT_S = 15.0
 
 

@@ -64,7 +64,8 @@ final class Clients implements AutoCloseable {
     }
 
     void createTopic(String topic) throws Exception {
-        get(admin.createTopics(List.of(new NewTopic(topic, PARTITIONS, (short) 1))).all());
+        String replicas = System.getenv().getOrDefault("REPLICAS", "1");
+        get(admin.createTopics(List.of(new NewTopic(topic, PARTITIONS, Short.parseShort(replicas)))).all());
     }
 
     void deleteTopic(String topic) throws Exception {

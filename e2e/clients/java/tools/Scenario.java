@@ -13,6 +13,7 @@ public final class Scenario {
     private static final String TOPIC_CONFIGS = "--entity-type topics --entity-name $topic";
     private static final String BROKER_CONFIGS = "--entity-type brokers --entity-name ";
 
+    private static final int REPLICAS = Integer.parseInt(System.getenv().getOrDefault("REPLICAS", "1"));
     private final String bootstrap;
     private final String topic;
     private final String group;
@@ -82,15 +83,21 @@ public final class Scenario {
     }
 
     private void createTopic() throws Exception {
-        String said = topics("--create --topic $topic --partitions 3 --replication-factor 1 --config max.message.bytes=2000000");
+        String said = topics("--create --topic $topic --partitions 3 --replication-factor " + REPLICAS
+                + " --config max.message.bytes=2000000");
         has(said, "Created topic $topic");
         has(topics("--list"), "^$topic$");
     }
 
     private void describeTopic() throws Exception {
         String said = topics("--describe --topic $topic");
-        has(said, "Topic: $topic\\s+TopicId: \\S{22}\\s+PartitionCount: 3\\s+ReplicationFactor: 1\\s+Configs: .*max.message.bytes=2000000");
-        for (int p = 0; p < 3; p++) has(said, "Partition: " + p + "\\s+Leader: (\\d+)\\s+Replicas: \\1\\s+Isr: \\1\\b");
+        has(said, "Topic: $topic\\s+TopicId: \\S{22}\\s+PartitionCount: 3\\s+ReplicationFactor: " + REPLICAS
+                + "\\s+Configs: .*max.message.bytes=2000000");
+        // The preferred leader leads, and as many brokers keep the partition as were asked for, all of them in sync.
+        String others = "(,\\d+){" + (REPLICAS - 1) + "}";
+        for (int p = 0; p < 3; p++) {
+            has(said, "Partition: " + p + "\\s+Leader: (\\d+)\\s+Replicas: \\1" + others + "\\s+Isr: \\d+" + others + "\\s");
+        }
     }
 
     private void alterTopic() throws Exception {
