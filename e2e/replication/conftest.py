@@ -24,7 +24,7 @@ def pytest_runtest_makereport(item, call):
     outcome = yield
     report = outcome.get_result()
     if report.failed:
-        for cluster in [value for value in item.funcargs.values() if isinstance(value, Cluster)]:
+        for cluster in {value for value in item.funcargs.values() if isinstance(value, Cluster)}:
             report.sections.append(("processes", cluster.tail_of_logs()))
 
 

@@ -1,5 +1,6 @@
 """Replicas are copies: the same bytes on every broker, which Kafka's own tool reads; and what clients are told about them."""
 
+import os
 import subprocess
 
 import confluent_kafka
@@ -17,19 +18,21 @@ from raw.wait import eventually
 
 PARTITIONS = 3
 DUMP_TIMEOUT_S = 120
+# The least that a topic may ask for.
+SEGMENT_BYTES = 1 << 20
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 def test_what_clients_write_stands_byte_for_byte_on_every_broker(cluster):
-    topic = cluster.new_topic(partitions=PARTITIONS, segment_bytes=65536)
+    topic = cluster.new_topic(partitions=PARTITIONS, segment_bytes=SEGMENT_BYTES)
     for codec in CODECS:
         producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap, "compression.type": codec, "acks": "all"})
         for number in range(300):
-            producer.produce(topic, b"%d" % number * 40, key=b"%d" % number, partition=number % PARTITIONS)
+            producer.produce(topic, os.urandom(20) * 200, key=b"%d" % number, partition=number % PARTITIONS)
         assert producer.flush(60) == 0
     python = KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","), acks="all")
     for number in range(200):
-        python.send(topic, b"%d" % number * 40, partition=number % PARTITIONS).get(timeout=30)
+        python.send(topic, os.urandom(4000), partition=number % PARTITIONS).get(timeout=30)
     python.close()
     cluster.assert_equal_replicas(topic, PARTITIONS)
     counts = [len(read_partition(cluster, topic, partition)) for partition in range(PARTITIONS)]
@@ -39,11 +42,11 @@ def test_what_clients_write_stands_byte_for_byte_on_every_broker(cluster):
 def test_kafkas_own_tool_finds_nothing_wrong_with_any_replica(new_cluster):
     cluster = new_cluster()
     cluster.start()
-    topic = cluster.new_topic(partitions=1, segment_bytes=65536)
+    topic = cluster.new_topic(partitions=1, segment_bytes=SEGMENT_BYTES)
     with Client(cluster.leader(topic)) as client:
         producer_id = client.producer_id()
         for number in range(40):
-            values = [b"%d" % number * 300 for _ in range(10)]
+            values = [os.urandom(20) * 300 for _ in range(10)]
             batch = values_batch(*values, producer_id=producer_id, producer_epoch=0, base_sequence=10 * number)
             client.append(topic, batch)
     cluster.assert_equal_replicas(topic, 1)
