@@ -29,8 +29,9 @@ const REGISTER_INTERVAL: Duration = Duration::from_millis(500);
 /// How long leaving in order may take before the broker goes without.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the last word of a broker may take.
-const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a broker that leaves waits for one answer. An election takes less; where all controllers stop at the same time
+/// as the broker, nobody is left to hand over to.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// Why a broker cannot be part of the cluster.
 #[derive(Debug, thiserror::Error)]
@@ -135,21 +136,23 @@ impl Registration {
     pub async fn leave(&mut self) {
         match time::timeout(LEAVE_TIMEOUT, self.hand_over()).await {
             Ok(Ok(())) => {}
+            Ok(Err(error)) if error.code == ErrorCode::RequestTimedOut => {
+                tracing::warn!(broker = %self.identity.id, "could not hand over in order: no controller answers");
+                return;
+            }
             Ok(Err(error)) => tracing::warn!(broker = %self.identity.id, %error, "could not hand over in order"),
             Err(_) => tracing::warn!(broker = %self.identity.id, "others do not know yet that this broker leaves"),
         }
-        let farewell = self.controllers.propose(Command::FenceBroker(self.identity));
-        match time::timeout(FAREWELL_TIMEOUT, farewell).await {
-            Ok(Ok(_)) => tracing::info!(broker = %self.identity.id, "left the cluster for now"),
-            Ok(Err(error)) => tracing::warn!(broker = %self.identity.id, %error, "could not leave in order"),
-            Err(_) => tracing::warn!(broker = %self.identity.id, "could not leave in order: no controller answered"),
+        match answered(self.controllers.propose(Command::FenceBroker(self.identity))).await {
+            Ok(_) => tracing::info!(broker = %self.identity.id, "left the cluster for now"),
+            Err(error) => tracing::warn!(broker = %self.identity.id, %error, "could not leave in order"),
         }
     }
 
     async fn hand_over(&mut self) -> Result<(), ControlError> {
-        let committed = self.controllers.propose(Command::BeginShutdown(self.identity)).await?;
+        let committed = answered(self.controllers.propose(Command::BeginShutdown(self.identity))).await?;
         self.leaving_since = Some(committed.offset);
-        while !self.controllers.heartbeat(&self.heartbeat()).await?.may_go {
+        while !answered(self.controllers.heartbeat(&self.heartbeat())).await?.may_go {
             time::sleep(WAITING_INTERVAL).await;
         }
         Ok(())
@@ -263,6 +266,12 @@ impl Registration {
         self.broker.set_epoch(epoch);
         Ok(())
     }
+}
+
+/// Waits for an answer to one who leaves, no longer than he waits.
+async fn answered<T>(call: impl Future<Output = Result<T, ControlError>>) -> Result<T, ControlError> {
+    let silent = |_| Err(ControlError::plain(ErrorCode::RequestTimedOut));
+    time::timeout(SILENCE_MAX, call).await.unwrap_or_else(silent)
 }
 
 /// Waits for `work`, but not past the shutdown.

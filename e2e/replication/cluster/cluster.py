@@ -9,6 +9,7 @@ import uuid
 from raw import errors
 from raw.broker import free_ports
 from raw.client import CREATE_TOPICS, METADATA, Client, as_configs, unique
+from raw.process import STOP_TIMEOUT_S
 from raw.wait import eventually
 
 from .node import BrokerNode, ControllerNode
@@ -77,11 +78,11 @@ class Cluster:
 
     def stop(self):
         """SIGTERM to all at once, as whoever shuts a machine down does it."""
-        for node in self.nodes:
-            if node.is_alive():
-                node.process.terminate()
-        for node in self.nodes:
-            node.stop()
+        running = [node for node in self.nodes if node.is_alive()]
+        for node in running:
+            node.process.terminate()
+        for node in running:
+            node.process.wait(STOP_TIMEOUT_S)
 
     def remove(self):
         for node in self.nodes:
