@@ -76,6 +76,18 @@ pub(crate) fn load_average() -> f64 {
     text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(f64::NAN)
 }
 
+/// Lets the file system give each folder in `folder` a place of its own, where it can. Without a journal, ext4 looks at
+/// every file that was deleted nearby within the last minutes before it makes a new one, so that making partitions would
+/// cost by what the cells before have deleted.
+pub(super) fn spread(folder: &Path) {
+    let set = File::open(folder).and_then(|folder| {
+        let flags = ioctl_getflags(&folder)?;
+        Ok(ioctl_setflags(&folder, flags | IFlags::TOPDIR)?)
+    });
+    // Other file systems have no such flag, nor the need of it.
+    drop(set);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,16 +111,4 @@ mod tests {
     fn the_name_of_a_kernel_build_is_not_told() {
         assert_eq!(kernel("6.18.44-somebody-v1"), "Linux 6.18.44");
     }
-}
-
-/// Lets the file system give each folder in `folder` a place of its own, where it can. Without a journal, ext4 looks at
-/// every file that was deleted nearby within the last minutes before it makes a new one, so that making partitions would
-/// cost by what the cells before have deleted.
-pub(super) fn spread(folder: &Path) {
-    let set = File::open(folder).and_then(|folder| {
-        let flags = ioctl_getflags(&folder)?;
-        Ok(ioctl_setflags(&folder, flags | IFlags::TOPDIR)?)
-    });
-    // Other file systems have no such flag, nor the need of it.
-    drop(set);
 }
