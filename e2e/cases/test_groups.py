@@ -28,6 +28,7 @@ from raw.groups import (
     join_all,
     listed,
     state_of,
+    sync_all,
     wait_for_coordinator,
     wait_for_members,
     wait_for_state,
@@ -199,6 +200,27 @@ def test_restart_of_the_coordinator_fences_no_static_member(restartable):
     assert state_of(members[0].connection, group) == STABLE
     described = describe(members[0].connection, group, version=4).members
     assert {m.group_instance_id: m.member_id for m in described} == {m.instance_id: m.member_id for m in members}
+
+
+@pytest.mark.beyond_kafka("it tells new ids at the end of the join phase and stores them after the sync, so a crash fences their owner")
+def test_id_that_a_static_member_was_told_is_known_after_a_crash(restartable):
+    """G-05 c: a new process takes its former self's place while the group rebalances; the coordinator dies before the leader assigns."""
+    group = unique("g05")
+    first, former = static_group(restartable, group, 2, session_timeout_ms=60_000)
+    first.start_join()
+    wait_for_members(former.connection, group, 2)
+    with Member(restartable, group, instance_id=former.instance_id, session_timeout_ms=60_000) as back:
+        back.start_join()
+        assert {m.finish_join().error_code for m in (first, back)} == {errors.NONE}
+        restartable.crash()
+        for member in (first, former, back):
+            member.connection = restartable.connect()
+        wait_for_coordinator(first.connection, group)
+        # Nobody was assigned anything in the generation that was begun: it is begun again.
+        assert [m.heartbeat() for m in (first, back, former)] == [errors.ILLEGAL_GENERATION, errors.ILLEGAL_GENERATION, errors.FENCED_INSTANCE_ID]
+        first.start_join()
+        back.start_join()
+        sync_all([first, back], [m.finish_join() for m in (first, back)])
 
 
 def test_second_process_with_a_used_instance_id_fences_the_older_one(broker, coordinator, group, topic):

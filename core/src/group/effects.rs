@@ -50,6 +50,8 @@ pub(super) enum Then {
     Apply,
     /// The leader's assignment of a generation: members get theirs, the group is stable.
     Assign { group_id: Arc<str>, generation: i32, assignments: BTreeMap<Arc<str>, Bytes> },
+    /// New ids of static members, before a generation begins with them: the join phase ends.
+    CompleteJoin { group_id: Arc<str> },
     /// A static member that came back under a new id: it may go on.
     Replace(Box<Replacement>),
 }

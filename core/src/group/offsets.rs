@@ -179,7 +179,7 @@ impl GroupShard {
                 records.extend(expired.map(|(partition, _)| tombstone(group_id, topic, *partition)));
             }
             if records.len() == total && group.state == GroupState::Empty && group.pending_join.is_empty() {
-                if group.has_record {
+                if group.stored.is_some() {
                     records.push(GroupRecord::Group { group_id: group_id.clone(), value: None });
                 } else if records.is_empty() && !self.pending_writes.contains_key(group_id) {
                     forgotten.push(group_id.clone());

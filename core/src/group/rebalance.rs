@@ -99,6 +99,9 @@ impl Group {
     /// until their session ends.
     fn complete_join(&mut self, step: &mut Step<'_>) {
         self.join_deadline.cancel();
+        if self.storing_ids {
+            return;
+        }
         let absent: Vec<Arc<str>> = self
             .members
             .values()
@@ -112,6 +115,15 @@ impl Group {
             // Static members only, and none of them joined: wait on.
             let timeout_ms = self.rebalance_timeout_ms().max(MIN_WAIT_MS);
             self.set_join_deadline(step, timeout_ms);
+            return;
+        }
+        if let Some(value) = self.stored_with_present_ids() {
+            self.storing_ids = true;
+            step.effects.writes.push(Write {
+                records: vec![GroupRecord::Group { group_id: self.group_id.clone(), value: Some(value) }],
+                then: Then::CompleteJoin { group_id: self.group_id.clone() },
+                reply: None,
+            });
             return;
         }
         self.is_initial_rebalance = false;
@@ -140,6 +152,31 @@ impl Group {
         let at_ms = step.now.monotonic_ms + i64::from(self.rebalance_timeout_ms());
         let key = self.key(DeadlineKind::Sync);
         step.deadlines.set(&mut self.sync_deadline, at_ms, || key);
+    }
+
+    /// The log knows the static members by their present ids: they may be told them.
+    pub(super) fn ids_stored(&mut self, step: &mut Step<'_>) {
+        self.storing_ids = false;
+        if self.state == GroupState::PreparingRebalance {
+            self.complete_join(step);
+        }
+    }
+
+    /// The present ids of static members could not be written: nobody is told one, and everyone joins again.
+    pub(super) fn ids_not_stored(&mut self, step: &mut Step<'_>, error: ErrorCode) {
+        self.storing_ids = false;
+        let member_ids: Vec<Arc<str>> = self.members.keys().cloned().collect();
+        for member_id in member_ids {
+            let Some(waiter) = self.members.get_mut(&member_id).and_then(|member| member.awaiting_join.take()) else {
+                continue;
+            };
+            step.effects.replies.push((waiter, Reply::Join(JoinReply::refused(error, ""))));
+            self.renew_session(step, &member_id);
+        }
+        if self.state == GroupState::PreparingRebalance {
+            let timeout_ms = self.rebalance_timeout_ms();
+            self.set_join_deadline(step, timeout_ms);
+        }
     }
 
     /// A leader that did not join cannot assign: another one leads. False if nobody has joined.

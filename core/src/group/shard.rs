@@ -63,6 +63,13 @@ impl GroupShard {
         Some((group, step))
     }
 
+    /// Lets a group take a step, if it is there.
+    fn step_of(&mut self, now: Now, group_id: &str, act: impl FnOnce(&mut Group, &mut Step<'_>)) -> Effects {
+        let Some((group, mut step)) = self.step(now, group_id) else { return Effects::default() };
+        act(group, &mut step);
+        step.effects
+    }
+
     /// Takes in a record of the log, while the shard is loaded. Records come in the order of the log.
     pub fn replay(&mut self, record: GroupRecord) {
         match record {
@@ -132,20 +139,13 @@ impl GroupShard {
     fn go_on(&mut self, now: Now, then: Then) -> Effects {
         match then {
             Then::Apply => Effects::default(),
-            Then::Assign { group_id, generation, assignments } => match self.step(now, &group_id) {
-                Some((group, mut step)) => {
-                    group.assign(&mut step, generation, &assignments);
-                    step.effects
-                }
-                None => Effects::default(),
-            },
-            Then::Replace(replacement) => match self.step(now, &replacement.group_id) {
-                Some((group, mut step)) => {
-                    group.finish_replacement(&mut step, &replacement);
-                    step.effects
-                }
-                None => Effects::default(),
-            },
+            Then::Assign { group_id, generation, assignments } => {
+                self.step_of(now, &group_id, |group, step| group.assign(step, generation, &assignments))
+            }
+            Then::CompleteJoin { group_id } => self.step_of(now, &group_id, Group::ids_stored),
+            Then::Replace(replacement) => self.step_of(now, &replacement.group_id, |group, step| {
+                group.finish_replacement(step, &replacement);
+            }),
         }
     }
 
@@ -156,20 +156,15 @@ impl GroupShard {
         let error = write_error(error);
         let mut effects = match write.then {
             Then::Apply => Effects::default(),
-            Then::Assign { group_id, generation, .. } => match self.step(now, &group_id) {
-                Some((group, mut step)) => {
-                    group.undo_assign(&mut step, generation, error);
-                    step.effects
-                }
-                None => Effects::default(),
-            },
-            Then::Replace(replacement) => match self.step(now, &replacement.group_id.clone()) {
-                Some((group, mut step)) => {
-                    group.undo_replacement(&mut step, *replacement, error);
-                    step.effects
-                }
-                None => Effects::default(),
-            },
+            Then::Assign { group_id, generation, .. } => {
+                self.step_of(now, &group_id, |group, step| group.undo_assign(step, generation, error))
+            }
+            Then::CompleteJoin { group_id } => {
+                self.step_of(now, &group_id, |group, step| group.ids_not_stored(step, error))
+            }
+            Then::Replace(replacement) => self.step_of(now, &replacement.group_id.clone(), |group, step| {
+                group.undo_replacement(step, *replacement, error);
+            }),
         };
         effects.replies.extend(write.reply.map(|(waiter, reply)| (waiter, reply.failed(error))));
         effects
@@ -178,9 +173,9 @@ impl GroupShard {
     /// Applies a committed record of this leader. Members and generations are ahead of their records already.
     fn apply(&mut self, record: GroupRecord) {
         match record {
-            GroupRecord::Group { group_id, value: Some(_) } => {
+            GroupRecord::Group { group_id, value: Some(value) } => {
                 if let Some(group) = self.groups.get_mut(&group_id) {
-                    group.has_record = true;
+                    group.stored = Some(value);
                 }
             }
             GroupRecord::Group { group_id, value: None } => self.forget(&group_id),
@@ -191,14 +186,14 @@ impl GroupShard {
     /// A group's tombstone is committed. If members have come meanwhile it lives on, and its next record says so.
     fn forget(&mut self, group_id: &Arc<str>) {
         let Some(group) = self.groups.get_mut(group_id) else { return };
-        group.has_record = false;
+        group.stored = None;
         self.forget_unused(group_id);
     }
 
     /// Drops a group of which nothing is stored, or will be.
     pub(super) fn forget_unused(&mut self, group_id: &str) {
         let unused =
-            |group: &Group| group.state == GroupState::Empty && group.pending_join.is_empty() && !group.has_record;
+            |group: &Group| group.state == GroupState::Empty && group.pending_join.is_empty() && group.stored.is_none();
         let stored = self.offsets.contains_key(group_id) || self.pending_writes.contains_key(group_id);
         if !stored && self.groups.get(group_id).is_some_and(unused) {
             self.groups.remove(group_id);

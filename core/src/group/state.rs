@@ -69,8 +69,10 @@ pub struct Group {
     pub(super) initial_remaining_ms: i32,
     pub(super) join_deadline: Deadline,
     pub(super) sync_deadline: Deadline,
-    /// A record of it is in the log.
-    pub(super) has_record: bool,
+    /// What the log says of it; `None` if it has no record there.
+    pub(super) stored: Option<GroupValue>,
+    /// The join phase is over, and its answers wait until the log knows the new ids of static members.
+    pub(super) storing_ids: bool,
 }
 
 impl Group {
@@ -94,14 +96,15 @@ impl Group {
             initial_remaining_ms: 0,
             join_deadline: Deadline::default(),
             sync_deadline: Deadline::default(),
-            has_record: false,
+            stored: None,
+            storing_ids: false,
         }
     }
 
     /// A group from its record.
     pub(super) fn from_value(group_id: Arc<str>, value: GroupValue) -> Self {
         let mut group = Self::new(group_id, 0);
-        group.has_record = true;
+        group.stored = Some(value.clone());
         group.state = if value.members.is_empty() { GroupState::Empty } else { GroupState::Stable };
         group.state_since_ms = value.state_since_ms;
         group.generation = value.generation;
@@ -128,6 +131,29 @@ impl Group {
             state_since_ms: self.state_since_ms,
             members,
         }
+    }
+
+    /// What the log says of the group, with the ids that its static members have now; `None` if it knows them already.
+    ///
+    /// A static member whose id the log does not know is fenced by its own former self when the log is loaded again.
+    pub(super) fn stored_with_present_ids(&self) -> Option<GroupValue> {
+        let present = |member: &MemberValue| {
+            let id = self.static_members.get(member.instance_id.as_deref()?)?;
+            (**id != *member.member_id).then(|| id.to_string())
+        };
+        let stored = self.stored.as_ref()?;
+        if !stored.members.iter().any(|member| present(member).is_some()) {
+            return None;
+        }
+        let mut value = stored.clone();
+        for member in &mut value.members {
+            let Some(id) = present(member) else { continue };
+            if value.leader.as_ref() == Some(&member.member_id) {
+                value.leader = Some(id.clone());
+            }
+            member.member_id = id;
+        }
+        Some(value)
     }
 
     pub(super) fn enter(&mut self, state: GroupState, now_unix_ms: i64) {

@@ -1,5 +1,6 @@
 //! Any mix of joins, deaths and time ends in a stable or an empty group (case G-06), and the log tells the same story.
 
+use super::client::Client;
 use super::*;
 use proptest::prelude::*;
 
@@ -21,58 +22,6 @@ fn event() -> impl Strategy<Value = Event> {
         4 => (0..20_000_i64).prop_map(Event::Pass),
         1 => Just(Event::Restart),
     ]
-}
-
-/// A client that does what real ones do.
-#[derive(Debug, Default)]
-struct Client {
-    instance_id: Option<String>,
-    member_id: String,
-    generation: i32,
-    joining: Option<Waiter>,
-    syncing: Option<Waiter>,
-    is_member: bool,
-}
-
-impl Client {
-    /// Takes its replies and sends its next request.
-    fn act(&mut self, h: &mut Harness) {
-        if let Some(waiter) = self.joining {
-            let Some(Reply::Join(reply)) = h.replies.get(&waiter).cloned() else { return };
-            self.joining = None;
-            match reply.error {
-                ErrorCode::None => {
-                    (self.member_id, self.generation) = (reply.member_id, reply.generation);
-                    let all: Vec<_> = reply.members.iter().map(|m| (m.member_id.as_str(), "part")).collect();
-                    let assigns = if reply.skip_assignment { &[] } else { &all[..] };
-                    self.syncing = Some(h.send_sync(&self.member_id, self.generation, assigns));
-                }
-                ErrorCode::MemberIdRequired => self.member_id = reply.member_id,
-                ErrorCode::RebalanceInProgress => {}
-                _ => self.member_id.clear(),
-            }
-        }
-        if let Some(waiter) = self.syncing {
-            let Some(Reply::Sync(reply)) = h.replies.get(&waiter).cloned() else { return };
-            self.syncing = None;
-            self.is_member = reply.error.is_none();
-            if reply.error == ErrorCode::UnknownMemberId {
-                self.member_id.clear();
-            }
-        }
-        if self.is_member {
-            match h.heartbeat(&self.member_id, self.generation) {
-                ErrorCode::None => return,
-                ErrorCode::UnknownMemberId => self.member_id.clear(),
-                _ => {}
-            }
-            self.is_member = false;
-        }
-        if self.joining.is_none() && self.syncing.is_none() {
-            let (member_id, instance_id) = (self.member_id.clone(), self.instance_id.clone());
-            self.joining = Some(h.send_join(JoinRequest { member_id, instance_id, ..request() }));
-        }
-    }
 }
 
 fn act_all(h: &mut Harness, clients: &mut [Client], ms: i64) {
@@ -100,7 +49,7 @@ proptest! {
                 Event::Start { is_static } => {
                     started += 1;
                     let instance_id = is_static.then(|| format!("instance-{started}"));
-                    clients.push(Client { instance_id, ..Client::default() });
+                    clients.push(Client::new(instance_id));
                 }
                 Event::Kill(which) if !clients.is_empty() => {
                     clients.swap_remove(which % clients.len());
@@ -114,9 +63,7 @@ proptest! {
                 Event::Restart => {
                     // Connections break: who waits for a reply gets none and begins again.
                     h.restart();
-                    for client in &mut clients {
-                        (client.joining, client.syncing) = (None, None);
-                    }
+                    clients.iter_mut().for_each(Client::disconnect);
                 }
                 Event::Pass(ms) => act_all(&mut h, &mut clients, ms),
                 Event::Kill(_) | Event::Leave(_) => {}
@@ -131,8 +78,10 @@ proptest! {
             prop_assert!(clients.iter().all(|client| client.is_member), "{clients:?}");
             let described = h.shard.describe("g").unwrap();
             prop_assert_eq!(described.members.len(), clients.len());
-            let whole = described.members.iter().all(|member| &member.assignment[..] == b"part");
-            prop_assert!(whole);
+            for client in &clients {
+                let described = described.members.iter().find(|member| member.member_id == client.member_id).unwrap();
+                prop_assert_eq!(&described.assignment, &client.assignment);
+            }
             h.restart();
             let again = h.shard.describe("g").unwrap();
             prop_assert_eq!(again, described);

@@ -1,6 +1,8 @@
 //! The machine without I/O: a harness that plays log, clock and clients, and the cases that users reported (G-02 to G-08).
 
 mod churn;
+mod client;
+mod crashes;
 mod members;
 mod offsets;
 mod statics;
@@ -21,6 +23,10 @@ struct Harness {
     /// Writes are kept back here instead of being committed.
     hold: bool,
     held: Vec<Write>,
+    /// How many more steps (an append, what follows from it, a reply) the coordinator lives.
+    fuse: Option<usize>,
+    /// It is dead: nothing is written or answered until it is started again.
+    is_down: bool,
 }
 
 impl Harness {
@@ -38,6 +44,8 @@ impl Harness {
             next_waiter: 0,
             hold: false,
             held: Vec::new(),
+            fuse: None,
+            is_down: false,
         }
     }
 
@@ -46,11 +54,24 @@ impl Harness {
         self.next_waiter
     }
 
+    /// Takes one step, unless the coordinator dies before it.
+    fn lives(&mut self) -> bool {
+        match &mut self.fuse {
+            Some(0) => self.is_down = true,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        !self.is_down
+    }
+
     /// Does what the coordinator does: gives replies, appends writes, and goes on when they are committed.
     fn run(&mut self, effects: Effects) {
         let mut effects = effects;
         loop {
             for (waiter, reply) in std::mem::take(&mut effects.replies) {
+                if !self.lives() {
+                    return;
+                }
                 assert!(self.replies.insert(waiter, reply).is_none(), "request {waiter} is answered twice");
             }
             if effects.writes.is_empty() {
@@ -62,7 +83,13 @@ impl Harness {
                 if self.hold {
                     self.held.push(write);
                 } else {
+                    if !self.lives() {
+                        return;
+                    }
                     self.log.extend(write.records.iter().cloned());
+                    if !self.lives() {
+                        return;
+                    }
                     next.extend(self.shard.committed(self.now, write));
                 }
             }
@@ -90,7 +117,7 @@ impl Harness {
     /// Lets time pass, acting on every deadline on the way.
     fn advance(&mut self, ms: i64) {
         let end = self.now.monotonic_ms + ms;
-        while let Some(at) = self.shard.next_deadline().filter(|at| *at <= end) {
+        while let Some(at) = self.shard.next_deadline().filter(|at| *at <= end && !self.is_down) {
             let step = at.max(self.now.monotonic_ms) - self.now.monotonic_ms;
             self.now = Now { unix_ms: self.now.unix_ms + step, monotonic_ms: self.now.monotonic_ms + step };
             let effects = self.shard.expire(self.now);
@@ -107,12 +134,16 @@ impl Harness {
             shard.replay(record.clone());
         }
         self.shard = shard;
+        (self.is_down, self.fuse) = (false, None);
         let effects = self.shard.loaded(self.now);
         self.run(effects);
     }
 
     fn send_join(&mut self, request: JoinRequest) -> Waiter {
         let waiter = self.waiter();
+        if self.is_down {
+            return waiter;
+        }
         let request = JoinRequest { waiter, new_member_id: format!("{}-{waiter}", request.client_id), ..request };
         let effects = self.shard.join(self.now, &request);
         self.run(effects);
@@ -138,15 +169,29 @@ impl Harness {
         }
     }
 
-    fn send_sync(&mut self, member_id: &str, generation: i32, assignments: &[(&str, &'static str)]) -> Waiter {
+    fn send_sync(&mut self, member_id: &str, generation: i32, assignments: &[(&str, &str)]) -> Waiter {
+        self.send_sync_of(None, member_id, generation, assignments)
+    }
+
+    fn send_sync_of(
+        &mut self,
+        instance_id: Option<&str>,
+        member_id: &str,
+        generation: i32,
+        assignments: &[(&str, &str)],
+    ) -> Waiter {
         let waiter = self.waiter();
-        let assignments = assignments.iter().map(|(id, text)| ((*id).to_owned(), Bytes::from_static(text.as_bytes())));
+        if self.is_down {
+            return waiter;
+        }
+        let assignments =
+            assignments.iter().map(|(id, text)| ((*id).to_owned(), Bytes::copy_from_slice(text.as_bytes())));
         let request = SyncRequest {
             waiter,
             group_id: "g".to_owned(),
             generation,
             member_id: member_id.to_owned(),
-            instance_id: None,
+            instance_id: instance_id.map(str::to_owned),
             protocol_type: None,
             protocol_name: None,
             assignments: assignments.collect(),
@@ -182,6 +227,15 @@ impl Harness {
             Some(Reply::Leave(reply)) => reply.clone(),
             other => panic!("no reply to leave: {other:?}"),
         }
+    }
+
+    /// An administrator removes a static member, if it is there.
+    fn remove_instance(&mut self, instance_id: &str) {
+        let waiter = self.waiter();
+        let member = LeavingMember { member_id: String::new(), instance_id: Some(instance_id.to_owned()) };
+        let request = LeaveRequest { waiter, group_id: "g".to_owned(), members: vec![member] };
+        let effects = self.shard.leave(self.now, &request);
+        self.run(effects);
     }
 
     fn send_commit(&mut self, member_id: &str, generation: i32, topic: &str, offset: i64) -> Waiter {

@@ -141,3 +141,25 @@ fn static_members_that_are_away_are_waited_for_without_spinning() {
     h.advance(60_000);
     assert_eq!(h.shard.group("g").unwrap().members.len(), 1);
 }
+
+#[test]
+fn nobody_is_told_an_id_that_cannot_be_written() {
+    let mut h = Harness::new();
+    let (a, _) = stable_pair(&mut h);
+    let leader = h.send_join(JoinRequest { member_id: a.clone(), ..instance("a") });
+    h.hold = true;
+    let back = h.send_join(instance("b"));
+    assert!(!h.replies.contains_key(&back) && !h.replies.contains_key(&leader), "the log does not know the new id yet");
+    h.fail_held(ErrorCode::NotEnoughReplicas);
+    for waiter in [leader, back] {
+        assert_eq!(h.join_reply(waiter, ErrorCode::CoordinatorNotAvailable).member_id, "");
+    }
+    // They ask again, and the log takes it.
+    let leader = h.send_join(JoinRequest { member_id: a, ..instance("a") });
+    let back = h.send_join(instance("b"));
+    let told = h.join_reply(back, ErrorCode::None);
+    assert_eq!((told.generation, h.join_reply(leader, ErrorCode::None).generation), (3, 3));
+    h.restart();
+    let request = HeartbeatRequest { group_id: "g", generation: 3, member_id: &told.member_id, instance_id: Some("b") };
+    assert_eq!(h.shard.heartbeat(h.now, &request), ErrorCode::IllegalGeneration, "known, and to join again");
+}
