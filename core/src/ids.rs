@@ -43,8 +43,14 @@ pub type TopicId = Uuid;
 
 /// Why a text is no [`Uuid`].
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("'{0}' is not an id: 22 characters of URL-safe base64 are needed")]
-pub struct ParseUuidError(String);
+pub enum ParseUuidError {
+    /// It is something else.
+    #[error("'{0}' is not an id: 22 characters of A-Z, a-z, 0-9, '-' and '_' are needed (URL-safe base64)")]
+    NoId(String),
+    /// It says more than 16 bytes: the lower four bits of the last character are not in use.
+    #[error("'{0}' is not an id: the last of its 22 characters must be A, Q, g or w (URL-safe base64 of 16 bytes)")]
+    UnusedBits(String),
+}
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -100,7 +106,7 @@ impl FromStr for Uuid {
     type Err = ParseUuidError;
 
     fn from_str(text: &str) -> Result<Self, ParseUuidError> {
-        let refused = || ParseUuidError(text.chars().take(64).collect());
+        let refused = || ParseUuidError::NoId(text.chars().take(64).collect());
         if text.len() != UUID_CHARS {
             return Err(refused());
         }
@@ -109,7 +115,7 @@ impl FromStr for Uuid {
             let value = ALPHABET.iter().position(|&c| c == byte).ok_or_else(refused)? as u128;
             let shift = 122_i32 - 6 * index as i32;
             if shift < 0 && value & 15 != 0 {
-                return Err(refused());
+                return Err(ParseUuidError::UnusedBits(text.to_owned()));
             }
             number |= if shift >= 0 { value << shift } else { value >> -shift };
         }
@@ -160,7 +166,8 @@ mod tests {
     #[test]
     fn texts_that_are_no_ids_are_refused() {
         for text in ["", "short", "AAAAAAAAAAAAAAAAAAAAA+", "AAAAAAAAAAAAAAAAAAAAAB", "AAAAAAAAAAAAAAAAAAAAAAA"] {
-            assert!(text.parse::<Uuid>().is_err(), "{text}");
+            let error = text.parse::<Uuid>().unwrap_err();
+            assert_eq!(matches!(error, ParseUuidError::UnusedBits(_)), text.ends_with('B'), "{error}");
         }
     }
 

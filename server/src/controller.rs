@@ -55,7 +55,7 @@ impl Plan {
         let cluster = nodes::cluster_id(args.cluster_id.as_deref())?;
         if args.bootstrap && cluster.is_none() && args.controllers.len() > 1 {
             let text = "--bootstrap needs --cluster-id: all controllers must be granted the same cluster";
-            return Err(OptionsError::Conflict(text.to_owned()).into());
+            return Err(OptionsError::Conflict(format!("{text}; {}", nodes::NEW_ID)).into());
         }
         let bootstrap = args.bootstrap.then(|| cluster.unwrap_or_else(random::uuid));
         Ok(Self { options, id: args.node_id, listen, servers: args.controllers.clone(), cluster, bootstrap })

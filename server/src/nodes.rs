@@ -4,6 +4,9 @@ use taffrail_core::ids::Uuid;
 
 use crate::options::OptionsError;
 
+/// Where ids of clusters come from.
+pub(crate) const NEW_ID: &str = "`taffrail cluster new-id` prints a new one";
+
 /// Checks a node's number, and the addresses of the controllers.
 ///
 /// # Errors
@@ -26,7 +29,7 @@ pub(crate) fn check(node_id: i32, controllers: &[String]) -> Result<(), OptionsE
 /// When that is no id.
 pub(crate) fn cluster_id(given: Option<&str>) -> Result<Option<Uuid>, OptionsError> {
     let parse =
-        |text: &str| text.parse().map_err(|error| OptionsError::Conflict(format!("--cluster-id {text}: {error}")));
+        |text: &str| text.parse().map_err(|error| OptionsError::Conflict(format!("--cluster-id: {error}; {NEW_ID}")));
     given.map(parse).transpose()
 }
 
@@ -50,7 +53,7 @@ mod tests {
         for wrong in ["a", ":1", "a:", "a:x", "a:70000"] {
             assert_eq!(told(1, &[wrong]).unwrap_err(), format!("--controllers {wrong}: host:port is needed"));
         }
-        assert!(cluster_id(Some("x")).unwrap_err().to_string().starts_with("--cluster-id x: "));
+        assert!(cluster_id(Some("x")).unwrap_err().to_string().starts_with("--cluster-id: 'x' is not an id"));
         assert_eq!(cluster_id(None).unwrap(), None);
     }
 }

@@ -31,14 +31,27 @@ fn stderr(output: &Output) -> String {
 
 #[test]
 fn help_and_version_are_data_and_mistakes_are_not() {
-    let cases: [(&[&str], i32, &str, &str); 7] = [
+    let cases: [(&[&str], i32, &str, &str); 10] = [
         (&["--help"], 0, "taffrail up", ""),
         (&["up", "--help"], 0, "--data-dir", ""),
         (&["version"], 0, "speaks Kafka 4.4", ""),
         (&["--version"], 0, "taffrail 0.", ""),
         (&["upp"], 2, "", "unrecognized subcommand 'upp'"),
         (&["up", "--datadir", "x"], 2, "", "unexpected argument '--datadir'"),
-        (&["config", "show", "--set", "x"], 2, "", "name=value is needed"),
+        (&["config", "show", "--set", "x"], 2, "", "--set x: name=value is needed, such as num.partitions=3"),
+        (&["config", "show", "--set", "=3"], 2, "", "--set =3: name=value is needed, such as num.partitions=3"),
+        (
+            &["up", "--listen", "foo"],
+            2,
+            "",
+            "--listen: listen is 'foo', and host:port is needed, such as 127.0.0.1:9092",
+        ),
+        (
+            &["controller", "--node-id", "1", "--cluster-id", "AAAAAAAAAAAAAAAAAAAAAB"],
+            2,
+            "",
+            "must be A, Q, g or w (URL-safe base64 of 16 bytes); `taffrail cluster new-id` prints a new one",
+        ),
     ];
     for (args, code, out, err) in cases {
         let output = taffrail(args);
@@ -46,6 +59,14 @@ fn help_and_version_are_data_and_mistakes_are_not() {
         assert!(stdout(&output).contains(out) && stderr(&output).contains(err), "{args:?}: {output:?}");
         assert_eq!(output.stdout.is_empty(), code != 0, "{args:?}");
     }
+}
+
+#[test]
+fn new_ids_of_clusters_are_what_controllers_take() {
+    let [first, second] = [0, 1].map(|_| stdout(&taffrail(&["cluster", "new-id"])));
+    assert_ne!(first, second);
+    let id: Result<taffrail_core::ids::Uuid, _> = first.trim_end().parse();
+    assert!(id.is_ok() && !first.starts_with('-'), "{first}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod version;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use taffrail_runtime::random;
 
 use crate::exit::Exit;
 use crate::options::{Given, OptionsError, Sources};
@@ -32,6 +33,9 @@ enum Command {
     Broker(Box<BrokerArgs>),
     /// Run one controller: it keeps the cluster's metadata, together with the other controllers
     Controller(Box<ControllerArgs>),
+    /// Prepare a cluster
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Check files of resources, without a cluster
     Validate(ValidateArgs),
     /// Work on the files of partitions
@@ -97,8 +101,10 @@ impl SettingsArgs {
             flags.push(("--ephemeral".to_owned(), "ephemeral".to_owned(), "true".to_owned()));
         }
         for pair in &self.set {
-            let Some((name, value)) = pair.split_once('=') else {
-                return Err(OptionsError::Conflict(format!("--set {pair}: name=value is needed")));
+            let named = pair.split_once('=').filter(|(name, _)| !name.trim().is_empty());
+            let Some((name, value)) = named else {
+                let text = format!("--set {pair}: name=value is needed, such as num.partitions=3");
+                return Err(OptionsError::Conflict(text));
             };
             flags.push((format!("--set {name}"), name.to_owned(), value.to_owned()));
         }
@@ -183,6 +189,12 @@ pub(crate) struct ControllerArgs {
     pub(crate) settings: SettingsArgs,
 }
 
+#[derive(Subcommand, Debug)]
+enum ClusterCommand {
+    /// Print an id for a new cluster, for --cluster-id of its controllers
+    NewId,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct ValidateArgs {
     /// File of resources; may be repeated
@@ -253,6 +265,10 @@ impl Cli {
             Command::Broker(args) => crate::broker::run(&args),
             Command::Controller(args) => crate::controller::run(&args),
             Command::Log(LogCommand::Import(args)) => crate::up::import(&args),
+            Command::Cluster(ClusterCommand::NewId) => {
+                write(&format!("{}\n", random::uuid()))?;
+                Ok(Exit::Done)
+            }
             Command::Validate(args) => validate::run(&args),
             Command::Config(ConfigCommand::Show(args)) => config::show(&args),
             Command::Config(ConfigCommand::Docs) => config::docs(),

@@ -61,8 +61,9 @@ impl Options {
             setting.and_then(|setting| given.value(setting)).unwrap_or_default().to_owned()
         };
         let number = |name: &'static str| text(name).parse::<u64>().ok();
-        let refused =
-            |name: &str, message: &str| OptionsError::Conflict(format!("{} ({}): {message}", name, given.source(name)));
+        let refused = |name: &'static str, needed: &str| {
+            OptionsError::Conflict(format!("{}: {name} is '{}', and {needed}", given.source(name), text(name)))
+        };
         let broker = given.broker();
         let layers = BrokerLayers { static_broker: broker.clone(), ..BrokerLayers::default() };
         config::validate_broker(&layers).map_err(|error| OptionsError::Conflict(error.to_string()))?;
@@ -72,7 +73,10 @@ impl Options {
         };
         let advertise = match text("advertise") {
             address if address.is_empty() => None,
-            address => Some(host_and_port(&address).ok_or_else(|| refused("advertise", "host:port is needed"))?),
+            address => Some(
+                host_and_port(&address)
+                    .ok_or_else(|| refused("advertise", "host:port is needed, such as kafka.example:9092"))?,
+            ),
         };
         Ok(Self {
             advertise,
@@ -120,10 +124,10 @@ fn resolve_address(text: &str) -> Result<SocketAddr, String> {
     let text = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
     let mut found: Vec<SocketAddr> = text
         .to_socket_addrs()
-        .map_err(|error| format!("{text} is no address such as 127.0.0.1:9092 ({error})"))?
+        .map_err(|error| format!("host:port is needed, such as 127.0.0.1:9092 ({error})"))?
         .collect();
     found.sort_by_key(SocketAddr::is_ipv6);
-    found.first().copied().ok_or_else(|| format!("{text} resolves to no address"))
+    found.first().copied().ok_or_else(|| "that resolves to no address".to_owned())
 }
 
 #[cfg(test)]
@@ -168,8 +172,8 @@ mod tests {
     #[test]
     fn wrong_values_are_refused_with_who_gave_them() {
         let cases: [(&[(&str, &str)], &str); 6] = [
-            (&[("listen", "nine")], "listen (--listen): nine is no address"),
-            (&[("advertise", "host")], "advertise (--advertise): host:port is needed"),
+            (&[("listen", "nine")], "--listen: listen is 'nine', and host:port is needed, such as 127.0.0.1:9092"),
+            (&[("advertise", "host")], "--advertise: advertise is 'host', and host:port is needed"),
             (&[("shards", "0")], "--shards: Invalid value 0 for configuration shards: Value must be at least 1"),
             (
                 &[("num.partition", "3")],
