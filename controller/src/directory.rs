@@ -21,6 +21,8 @@ const DATABASE: &str = "raft";
 const SNAPSHOTS: &str = "snapshots";
 const QUARANTINE: &str = "quarantine";
 const LOCK: &str = "lock";
+/// Stands beside a database of no cluster yet. A database without it and without an identity has lost the identity.
+const UNCLAIMED: &str = "unclaimed";
 
 /// Why a controller's folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -142,7 +144,7 @@ impl Directory {
         let lock = lock(path)?;
         let identity = match read(path)? {
             Some(identity) => Some(checked(path, identity, &opening)?),
-            None if path.join(DATABASE).exists() => {
+            None if path.join(DATABASE).exists() && !path.join(UNCLAIMED).exists() => {
                 return Err(DirectoryError::IdentityGone { path: path.to_owned() });
             }
             None => match opening.grant {
@@ -151,7 +153,12 @@ impl Directory {
                     write(path, &identity)?;
                     Some(identity)
                 }
-                None if opening.may_join => None,
+                None if opening.may_join => {
+                    let mark = path.join(UNCLAIMED);
+                    File::create(&mark).map_err(|source| StoreError::file(&mark, "made", source))?;
+                    sync_folder(path)?;
+                    None
+                }
                 None => return Err(DirectoryError::NotGranted { path: path.to_owned() }),
             },
         };
@@ -266,7 +273,14 @@ fn write(path: &Path, identity: &Identity) -> Result<(), DirectoryError> {
         fs::rename(&unfinished, &name)
     });
     written.map_err(|source| StoreError::file(&name, "written", source))?;
-    Ok(sync_folder(path)?)
+    sync_folder(path)?;
+    let mark = path.join(UNCLAIMED);
+    match fs::remove_file(&mark) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::file(&mark, "removed", source).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn read(path: &Path) -> Result<Option<Identity>, DirectoryError> {
@@ -339,6 +353,20 @@ mod tests {
         let again = Directory::open(folder.path(), Opening { fresh: Uuid([9; 16]), ..joining }).unwrap();
         assert_eq!(again.identity().map(|identity| (identity.cluster, identity.founded)), Some((CLUSTER, false)));
         assert_eq!(again.directory_id(), FRESH);
+    }
+
+    #[test]
+    fn a_database_that_belonged_to_no_cluster_yet_is_no_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let joining = Opening { may_join: true, ..opening(3, None) };
+        for _ in 0..2 {
+            let directory = Directory::open(folder.path(), joining).unwrap();
+            assert_eq!(directory.identity(), None);
+            fs::create_dir_all(directory.database()).unwrap();
+        }
+        Directory::open(folder.path(), joining).unwrap().belongs_to(CLUSTER).unwrap();
+        fs::remove_file(folder.path().join(IDENTITY)).unwrap();
+        assert!(matches!(Directory::open(folder.path(), joining), Err(DirectoryError::IdentityGone { .. })));
     }
 
     #[test]
