@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, flock};
+use taffrail_core::ids::Uuid;
 use taffrail_storage::identity::META_PROPERTIES;
 
 use crate::options::Options;
@@ -21,6 +22,9 @@ const BROKER: &str = "broker-";
 
 /// Folder of the metadata; those of further controllers have their number behind it.
 const METADATA: &str = "metadata";
+
+/// Temporary directories are named by this and an id.
+const EPHEMERAL: &str = "taffrail-";
 
 /// Controllers that `up` can run.
 const CONTROLLERS_MAX: i32 = 5;
@@ -52,7 +56,9 @@ impl DataDir {
     /// Takes the directory that the options name, and makes it if need be.
     pub(crate) fn take(options: &Options) -> anyhow::Result<Self> {
         if options.ephemeral {
-            let path = std::env::temp_dir().join(format!("taffrail-{}", taffrail_runtime::random::uuid()));
+            let temporary = std::env::temp_dir();
+            remove_left_behind(&temporary);
+            let path = temporary.join(format!("{EPHEMERAL}{}", taffrail_runtime::random::uuid()));
             return Self::lock(path, true);
         }
         Self::lock(options.data_dir.clone(), false)
@@ -128,6 +134,44 @@ impl DataDir {
     pub(crate) fn brokers(&self) -> i32 {
         (1..=BROKERS_MAX).rev().find(|id| self.logs_of(*id).exists()).unwrap_or(0)
     }
+}
+
+/// Removes temporary directories whose processes were killed. Nothing that stands in the way of that stops a start.
+fn remove_left_behind(temporary: &Path) {
+    let entries = std::fs::read_dir(temporary).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()).filter(|path| is_ephemeral(path)) {
+        let shown = path.display();
+        match remove_if_dead(&path) {
+            Ok(true) => {
+                tracing::info!(path = %shown, "removed a temporary directory that a killed process left behind")
+            }
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, path = %shown, "a temporary directory of a killed process stays"),
+        }
+    }
+}
+
+/// Whether this is named as a temporary directory of ours, and is one.
+fn is_ephemeral(path: &Path) -> bool {
+    let id = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(EPHEMERAL));
+    id.is_some_and(|id| id.parse::<Uuid>().is_ok()) && path.symlink_metadata().is_ok_and(|found| found.is_dir())
+}
+
+/// Removes a temporary directory unless its process lives, or has only just made it; tells whether it did.
+fn remove_if_dead(path: &Path) -> std::io::Result<bool> {
+    let mut file = match File::open(path.join(LOCK)) {
+        Ok(file) => file,
+        // Of another user, or not taken yet.
+        Err(_) => return Ok(false),
+    };
+    let mut holder = String::new();
+    (&mut file).take(HOLDER_BYTES_MAX).read_to_string(&mut holder)?;
+    // Who has taken it has written its name, under the lock.
+    let is_dead = !holder.is_empty() && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    if is_dead {
+        std::fs::remove_dir_all(path)?;
+    }
+    Ok(is_dead)
 }
 
 /// Whether nobody has kept anything in a data directory: there is nothing in it, or what a file system puts into a new
@@ -250,5 +294,23 @@ mod tests {
         std::fs::create_dir(taken.logs()).unwrap();
         drop(taken);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_killed_processes_left_behind_is_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let id = |first: u8| Uuid([first; 16]);
+        let killed = dir.path().join(format!("{EPHEMERAL}{}", id(1)));
+        std::fs::create_dir_all(killed.join("logs/t-0")).unwrap();
+        std::fs::write(killed.join(LOCK), "process 1 (taffrail)\n").unwrap();
+        let living = DataDir::lock(dir.path().join(format!("{EPHEMERAL}{}", id(2))), true).unwrap();
+        let others = [format!("{EPHEMERAL}{}", id(3)), "taffrail-data".to_owned(), "other".to_owned()];
+        for other in &others {
+            std::fs::create_dir(dir.path().join(other)).unwrap();
+        }
+        std::fs::write(dir.path().join("taffrail-data").join(LOCK), "process 1 (taffrail)\n").unwrap();
+        remove_left_behind(dir.path());
+        assert!(!killed.exists());
+        assert!(living.path().exists() && others.iter().all(|other| dir.path().join(other).exists()));
     }
 }
