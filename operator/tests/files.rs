@@ -1,8 +1,11 @@
 //! Files of resources are taken whole, or refused with the place and name of every mistake.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+use std::path::Path;
+
 use taffrail_core::config::{Kind, Scope};
 use taffrail_operator::crd::settings;
+use taffrail_operator::local::load;
 use taffrail_operator::reconcile::{self, Desired};
 use taffrail_operator::yaml::load_texts;
 
@@ -48,7 +51,14 @@ fn mistakes_in_a_topic_are_told_with_place_field_and_nearest_name() {
         ("partitons: 3", "a.yaml:8:3: spec.partitons: unknown field (did you mean partitions?)"),
         ("partitions: three", "a.yaml:8:15: spec.partitions: expected a whole number, found the text \"three\""),
         ("partitions: 0", "a.yaml:8:15: spec.partitions: 0 is less than 1"),
-        ("partitions: 20000", "a.yaml:8:3: spec.partitions: a topic may have at most 10000 partitions"),
+        (
+            "partitions: 20000",
+            "a.yaml:8:3: spec.partitions: 20000 is more than the 10000 partitions that one request may create",
+        ),
+        (
+            "partitions: 200000",
+            "a.yaml:8:3: spec.partitions: 200000 is more than the 10000 partitions that one request may create",
+        ),
         ("topicName: a b", "a.yaml:8:3: spec.topicName: Topic name is invalid: 'a b' contains one or more"),
         (
             "topicName: __consumer_offsets",
@@ -175,4 +185,12 @@ fn every_setting_that_the_schema_has_is_taken_with_its_default() {
         }
         assert_eq!(take(&text).err(), None);
     }
+}
+
+#[test]
+fn of_the_quickstarts_settings_one_waits_for_a_restart_as_its_comments_say() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/quickstart.yaml");
+    let cluster = load(&[file]).unwrap().cluster.unwrap();
+    assert_eq!(cluster.at_start.keys().collect::<Vec<_>>(), ["group.initial.rebalance.delay.ms"]);
+    assert_eq!(cluster.dynamic.keys().collect::<Vec<_>>(), ["log.retention.bytes", "log.retention.ms"]);
 }

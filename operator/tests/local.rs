@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use taffrail_core::config::Overrides;
 use taffrail_core::control::{
-    AlterConfigs, BrokerIdentity, Command, ConfigAlteration, ConfigChanges, Inputs, Lags, RegisterBroker, Reply, decide,
+    AlterConfigs, BrokerIdentity, Command, ConfigAlteration, ConfigChanges, DeleteTopics, Inputs, Lags, RegisterBroker,
+    Reply, TopicRef, decide,
 };
 use taffrail_core::event::{ConfigResource, Listener, SecurityProtocol};
 use taffrail_core::ids::{BrokerId, Uuid};
@@ -227,7 +228,67 @@ fn settings_of_the_cluster_follow_its_resource_and_others_wait_for_a_restart() {
         let pass = bench.edit(&cluster("log.retention.ms: 6, log.retention.hours: 4")).await;
         assert_eq!(set(&bench).into_iter().collect::<Vec<_>>(), [("log.retention.ms".into(), "6".into())]);
         assert_eq!(pass.settings_waiting, ["log.retention.hours"]);
+        let pass = bench.edit(&cluster("log.retention.ms: 6, log.retention.hours: 3, log.roll.hours: 168")).await;
+        assert_eq!(pass.settings_waiting, [] as [&str; 0], "a setting's default needs no restart, given or not");
     });
+}
+
+/// What `pass` logs after `before`.
+fn logged(pass: &Pass, before: &Pass) -> String {
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    tracing::subscriber::with_default(subscriber, || pass.log(before));
+    let bytes = lines.0.lock().unwrap().clone();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn what_is_undone_behind_a_resource_is_said_with_what_changed() {
+    run(async {
+        let text = topic("a", "config: {retention.ms: 5}") + &topic("b", "deletionPolicy: Delete");
+        let (mut bench, first) = Bench::new(&text).await;
+        assert!(logged(&first, &Pass::default()).contains("topic created"));
+        let changes = ConfigChanges::Replace(vec![("retention.ms".into(), Some("99".into()))]);
+        let resources = vec![ConfigAlteration { resource: ConfigResource::topic("a"), changes }];
+        bench.platform.propose(Command::AlterConfigs(AlterConfigs { resources, validate_only: false })).await.unwrap();
+        let topics = vec![TopicRef::named("b")];
+        bench.platform.propose(Command::DeleteTopics(DeleteTopics { topics })).await.unwrap();
+        let second = bench.operator.pass().await.unwrap();
+        let log = logged(&second, &first);
+        for expected in [
+            "settings changed back: they were changed behind the topic's resource",
+            "retention.ms=5 (was 99)",
+            "topic created again: it was deleted behind its resource",
+        ] {
+            assert!(log.contains(expected), "{expected}: {log}");
+        }
+        assert!(!log.contains("WARN"), "{log}");
+        let third = bench.edit(&topic("a", "config: {retention.ms: 6}")).await;
+        let log = logged(&third, &second);
+        assert!(log.contains("settings changed topic") && log.contains("retention.ms=6 (was 5)"), "{log}");
+        assert!(log.contains("topic deleted, as its resource's deletionPolicy says"), "{log}");
+        assert!(!log.contains("WARN"), "{log}");
+    });
+}
+
+#[test]
+fn many_topics_without_a_resource_are_counted_and_not_all_named() {
+    let orphans = (0..5_000).map(|index| format!("t{index:04}")).collect();
+    let log = logged(&Pass { orphans, ..Pass::default() }, &Pass::default());
+    assert!(log.contains("count=5000") && log.contains("t0009, and 4990 more") && !log.contains("t0010"), "{log}");
 }
 
 #[test]

@@ -80,6 +80,12 @@ pub mod condition {
     pub const CONFLICT: &str = "Conflict";
 }
 
+/// Reasons of conditions that more than one place knows.
+pub mod reason {
+    /// It was asked for a moment ago.
+    pub const CREATING: &str = "Creating";
+}
+
 /// A condition as Kubernetes writes it.
 pub fn condition(
     type_: &str,

@@ -47,8 +47,9 @@ pub struct TopicSpec {
     pub topic_name: Option<String>,
     /// How many partitions; never fewer than before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 100000))]
+    #[schemars(range(min = 1))]
     #[x_kube(validation = Rule::new("self >= oldSelf").message("partitions cannot be taken away"))]
+    #[x_kube(validation = Rule::new("self <= 10000").message("more than the 10000 partitions that one request may create"))]
     pub partitions: Option<i32>,
     /// How many replicas each has.
     #[serde(skip_serializing_if = "Option::is_none")]

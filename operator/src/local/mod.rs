@@ -36,6 +36,8 @@ pub struct LocalOperator<P> {
     desired: Desired,
     /// Topics whose resources went while the controllers could not be reached; they are still to be dealt with.
     removed: BTreeMap<String, ValidTopic>,
+    /// A pass was made over `desired`.
+    passed: bool,
 }
 
 /// Reads and validates files, for a start or a check.
@@ -57,11 +59,12 @@ impl<P: Platform> LocalOperator<P> {
     /// An operator for a cluster that was started as `desired` says, from `files`.
     pub fn new(platform: P, files: Vec<PathBuf>, desired: Desired) -> Self {
         let started = desired.cluster.clone().unwrap_or_default();
-        Self { platform, files, started, desired, removed: BTreeMap::new() }
+        Self { platform, files, started, desired, removed: BTreeMap::new(), passed: false }
     }
 
     /// Takes over what is wanted from now on. Topics that are not in it any more are dealt with by the next pass.
     pub fn want(&mut self, desired: Desired) {
+        self.passed = false;
         let before = std::mem::replace(&mut self.desired, desired);
         let gone = before.topics.into_iter().filter(|(name, _)| !self.desired.topics.contains_key(name));
         self.removed.extend(gone);
@@ -74,7 +77,7 @@ impl<P: Platform> LocalOperator<P> {
     /// When the controllers cannot be reached; the pass is to be tried again.
     pub async fn pass(&mut self) -> Result<Pass, PlatformError> {
         let image = self.platform.metadata();
-        let mut pass = Pass::default();
+        let mut pass = Pass { files_unchanged: self.passed, ..Pass::default() };
         if let Some(wanted) = &self.desired.cluster {
             let plan = cluster::build(wanted, &cluster::fetch(&image), &self.started);
             match cluster::apply(&plan, &self.platform).await {
@@ -103,6 +106,7 @@ impl<P: Platform> LocalOperator<P> {
         pass.orphans = topic::orphans(&image, &self.desired.topics);
         pass.orphans.retain(|name| pass.topics.iter().all(|topic| topic.wanted || topic.name != *name || topic.kept()));
         self.removed.clear();
+        self.passed = true;
         Ok(pass)
     }
 

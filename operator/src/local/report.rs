@@ -1,14 +1,21 @@
 //! What a pass did and found, in words for the log.
 
+use std::collections::BTreeSet;
+
 use taffrail_core::control::ControlError;
 
 use crate::crd::TopicStatus;
-use crate::crd::parts::condition;
+use crate::crd::parts::{condition, reason};
 use crate::reconcile::topic::{Action, ConfigChange};
+
+/// Topics that one line names at most.
+const NAMES_MAX: usize = 10;
 
 /// What a pass did and found.
 #[derive(Clone, Debug, Default)]
 pub struct Pass {
+    /// Whether the files say what they said at the pass before: what differs was changed behind them.
+    pub files_unchanged: bool,
     /// Settings of all brokers that were changed.
     pub settings_changed: Vec<ConfigChange>,
     /// Settings that wait for a restart.
@@ -47,7 +54,8 @@ impl TopicReport {
         self.status.conditions.iter().any(|found| found.type_ == condition::READY && found.status == "True")
     }
 
-    fn log(&self) {
+    /// Logs what was done and found; `undone` = it was changed behind its resource, and is set right.
+    fn log(&self, undone: bool) {
         let name = &self.name;
         if let Some(error) = &self.error {
             tracing::error!(topic = name, %error, "the topic is not as its resource says");
@@ -55,14 +63,16 @@ impl TopicReport {
         }
         for action in &self.actions {
             match action {
-                Action::Create { .. } => {
-                    let partitions = self.status.partitions.unwrap_or_default();
-                    tracing::info!(topic = name, partitions, "topic created");
+                Action::Create { partitions, .. } => {
+                    let partitions = self.status.partitions.or(*partitions).map(tracing::field::display);
+                    let again = if undone { " again: it was deleted behind its resource" } else { "" };
+                    tracing::info!(topic = name, partitions, "topic created{again}");
                 }
                 Action::Grow { partitions } => tracing::info!(topic = name, partitions, "partitions added"),
                 Action::Configure { changes } => {
-                    let names: Vec<&str> = changes.iter().map(|change| change.name.as_str()).collect();
-                    tracing::info!(topic = name, settings = names.join(","), "settings changed");
+                    let settings = listed(changes, changes.len());
+                    let back = if undone { " back: they were changed behind the topic's resource" } else { "" };
+                    tracing::info!(topic = name, settings, "settings changed{back}");
                 }
                 Action::Delete => tracing::info!(topic = name, "topic deleted, as its resource's deletionPolicy says"),
             }
@@ -70,7 +80,8 @@ impl TopicReport {
         if self.kept() && self.status.topic_id.is_some() {
             tracing::info!(topic = name, "the topic stays without its resource (deletionPolicy: Retain)");
         }
-        let troubles = self.status.conditions.iter();
+        // What was asked for a moment ago is no trouble.
+        let troubles = self.status.conditions.iter().filter(|found| self.wanted && found.reason != reason::CREATING);
         for found in troubles.filter(|found| (found.type_ == condition::READY) != (found.status == "True")) {
             let (type_, status, reason) = (&found.type_, &found.status, &found.reason);
             tracing::warn!(topic = name, condition = type_, status, reason, "{}", found.message);
@@ -84,24 +95,36 @@ impl Pass {
         if let Some(error) = &self.cluster_refused {
             tracing::error!(error, "the cluster's settings are not as its resource says");
         } else if !self.settings_changed.is_empty() {
-            let names: Vec<&str> = self.settings_changed.iter().map(|change| change.name.as_str()).collect();
-            tracing::info!(settings = names.join(","), "settings of the cluster changed");
+            let settings = listed(&self.settings_changed, self.settings_changed.len());
+            let undone = self.files_unchanged && before.cluster_refused.is_none();
+            let back = if undone { " back: they were changed behind its resource" } else { "" };
+            tracing::info!(settings, "settings of the cluster changed{back}");
         }
         if !self.settings_waiting.is_empty() && self.settings_waiting != before.settings_waiting {
             tracing::warn!(settings = self.settings_waiting.join(","), "these settings wait for a restart");
         }
         for topic in &self.topics {
-            let same = before.topics.iter().any(|earlier| earlier.name == topic.name && earlier.same(topic));
-            if !same {
-                topic.log();
+            let earlier = before.topics.iter().find(|earlier| earlier.name == topic.name);
+            if !earlier.is_some_and(|earlier| earlier.same(topic)) {
+                topic.log(self.files_unchanged && earlier.is_some_and(|earlier| earlier.error.is_none()));
             }
         }
-        let new: Vec<&str> =
-            self.orphans.iter().filter(|name| !before.orphans.contains(name)).map(String::as_str).collect();
+        let known: BTreeSet<&String> = before.orphans.iter().collect();
+        let new: Vec<&String> = self.orphans.iter().filter(|name| !known.contains(name)).collect();
         if !new.is_empty() {
-            tracing::info!(topics = new.join(","), "topics without a resource (orphans): they stay");
+            let topics = listed(&new, NAMES_MAX);
+            tracing::info!(count = new.len(), topics, "topics without a resource (orphans): they stay");
         }
     }
+}
+
+/// The first `max` of these in one text, and how many more there are.
+fn listed(items: &[impl ToString], max: usize) -> String {
+    let mut shown: Vec<String> = items.iter().take(max).map(ToString::to_string).collect();
+    if items.len() > max {
+        shown.push(format!("and {} more", items.len() - max));
+    }
+    shown.join(", ")
 }
 
 impl TopicReport {

@@ -1,5 +1,9 @@
 //! What to do.
 
+use std::collections::BTreeSet;
+
+use taffrail_core::config::{self, Overrides, Scope};
+
 use super::{ObservedCluster, ValidCluster};
 use crate::reconcile::topic::ConfigChange;
 
@@ -20,13 +24,9 @@ pub fn build(wanted: &ValidCluster, observed: &ObservedCluster, started: &ValidC
     let changes =
         if wanted.has_config { ConfigChange::between(&observed.dynamic, &wanted.dynamic) } else { Vec::new() };
     let before = &started.at_start;
-    let mut waiting: Vec<String> = wanted
-        .at_start
-        .iter()
-        .filter(|(name, value)| before.get(*name) != Some(value))
-        .map(|(name, _)| name.clone())
-        .collect();
-    waiting.extend(before.keys().filter(|name| !wanted.at_start.contains_key(*name)).cloned());
+    let names: BTreeSet<&String> = wanted.at_start.keys().chain(before.keys()).collect();
+    let differs = |name: &&String| in_effect(&wanted.at_start, name) != in_effect(before, name);
+    let mut waiting: Vec<String> = names.into_iter().filter(differs).cloned().collect();
     let fields = [
         ("spec.brokers.replicas", wanted.brokers != started.brokers),
         ("spec.brokers.rack.zones", wanted.zones != started.zones),
@@ -34,4 +34,10 @@ pub fn build(wanted: &ValidCluster, observed: &ObservedCluster, started: &ValidC
     ];
     waiting.extend(fields.iter().filter(|(_, differs)| *differs).map(|(field, _)| (*field).to_owned()));
     ClusterPlan { changes, waiting }
+}
+
+/// The value of a setting: given, or by default.
+fn in_effect<'a>(given: &'a Overrides, name: &str) -> Option<&'a str> {
+    let by_default = || config::find(Scope::Broker, name).and_then(|setting| setting.default);
+    given.get(name).map(|value| value.trim()).or_else(by_default)
 }

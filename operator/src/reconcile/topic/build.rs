@@ -1,5 +1,6 @@
 //! What to do.
 
+use std::fmt;
 use std::sync::Arc;
 
 use taffrail_core::config::Overrides;
@@ -16,15 +17,28 @@ pub struct ConfigChange {
     pub name: String,
     /// Its new value; `None` takes the one that it has away.
     pub value: Option<String>,
+    /// The value that it has.
+    pub had: Option<String>,
+}
+
+impl fmt::Display for ConfigChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "{}={value}", self.name)?,
+            None => write!(f, "{} taken away", self.name)?,
+        }
+        self.had.as_ref().map_or(Ok(()), |had| write!(f, " (was {had})"))
+    }
 }
 
 impl ConfigChange {
     /// What turns `have` into `want`.
     pub fn between(have: &Overrides, want: &Overrides) -> Vec<Self> {
         let set = want.iter().filter(|(name, value)| have.get(*name) != Some(value));
-        let set = set.map(|(name, value)| Self { name: name.clone(), value: Some(value.clone()) });
+        let change = |name: &String, value| Self { name: name.clone(), value, had: have.get(name).cloned() };
+        let set = set.map(|(name, value)| change(name, Some(value.clone())));
         let gone = have.keys().filter(|name| !want.contains_key(*name));
-        set.chain(gone.map(|name| Self { name: name.clone(), value: None })).collect()
+        set.chain(gone.map(|name| change(name, None))).collect()
     }
 
     /// The change as the controllers take it.

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{ObservedTopic, TopicPlan, TopicResult};
 use crate::crd::TopicStatus;
-use crate::crd::parts::{ConditionStatus, condition};
+use crate::crd::parts::{ConditionStatus, condition, reason};
 
 /// Differences that a status lists at most.
 const DRIFT_MAX: usize = 50;
@@ -20,7 +20,7 @@ pub fn status(
 ) -> TopicStatus {
     let refused = result.as_ref().err().map(|error| (error.code.name(), error.to_string()));
     let stall = plan.stall.as_ref().map(|stall| (stall.reason, stall.message.clone()));
-    let waiting = observed.is_none().then(|| ("Creating", "the topic is not there yet".to_owned()));
+    let waiting = observed.is_none().then(|| (reason::CREATING, "the topic is not there yet".to_owned()));
     let leaderless = observed.map_or(0, |topic| topic.leaderless);
     let offline = (leaderless > 0).then(|| ("Leaderless", format!("{leaderless} partitions have no leader")));
     let trouble = refused.or(stall);

@@ -96,8 +96,10 @@ pub fn validate(
 /// have the word.
 fn check_sizes(topic: &Loaded<Topic>, brokers: Option<i32>, problems: &mut Vec<Problem>) {
     let spec = &topic.resource.spec;
-    if spec.partitions.is_some_and(|partitions| partitions > PARTITIONS_PER_COMMAND_MAX as i32) {
-        let message = format!("a topic may have at most {PARTITIONS_PER_COMMAND_MAX} partitions");
+    if let Some(partitions) = spec.partitions.filter(|partitions| *partitions > PARTITIONS_PER_COMMAND_MAX as i32) {
+        // Kubernetes says the same by a rule of the schema.
+        let limit = PARTITIONS_PER_COMMAND_MAX;
+        let message = format!("{partitions} is more than the {limit} partitions that one request may create");
         problems.push(topic.problem(&["spec", "partitions"], message));
     }
     if let (Some(replicas), Some(brokers)) = (spec.replicas, brokers)
