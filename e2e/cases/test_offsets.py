@@ -105,6 +105,18 @@ def test_special_offsets_of_a_log_without_tiers(client):
     }
 
 
+def test_newest_time_counts_deleted_records_whose_segment_is_there(client):
+    """As Kafka: DeleteRecords hides records from every other lookup, and not from this one."""
+    topic = client.new_topic("newest").name
+    for time in (10, 50, 30):
+        client.append(topic, Batch([Record(b"x", timestamp=HOUR_AGO + time)]))
+    for start in (1, 2, 3):
+        client.delete_records(topic, start)
+        newest = client.list_offset(topic, MAX_TIMESTAMP)
+        assert (newest.error_code, newest.offset, newest.timestamp) == (errors.NONE, 1, HOUR_AGO + 50), start
+    assert client.list_offset(topic, HOUR_AGO).offset == -1
+
+
 def test_empty_log_has_no_offset_for_any_time(client):
     """Section 8, ListOffsets: offset -1 and time -1 without an error."""
     topic = client.new_topic("empty").name

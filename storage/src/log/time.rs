@@ -52,12 +52,13 @@ impl Log {
         Ok(None)
     }
 
-    /// The record with the largest timestamp; the first of them if several have it (KIP-734).
+    /// The record with the largest timestamp; the first of them if several have it (KIP-734). As in Kafka, records that
+    /// DeleteRecords took away count for as long as their segment is there.
     ///
     /// # Errors
     /// When the partition does not serve or the disk refuses.
     pub fn max_timestamp_offset(&self) -> Result<Option<TimestampedOffset>, ReadError> {
-        let (log_start_offset, _) = self.check_readable(self.log_start_offset())?;
+        self.check_readable(self.log_start_offset())?;
         let mut best: Option<(Arc<Segment>, i64)> = None;
         for segment in self.segments.read().clone() {
             let largest = segment.largest(&self.env).map_err(|error| self.search_failed(&segment, error))?;
@@ -68,7 +69,8 @@ impl Log {
             }
         }
         let Some((segment, timestamp)) = best else { return Ok(None) };
-        self.search_segment(&segment, timestamp, log_start_offset).map_err(|error| self.search_failed(&segment, error))
+        let from = segment.base_offset;
+        self.search_segment(&segment, timestamp, from).map_err(|error| self.search_failed(&segment, error))
     }
 
     fn search_failed(&self, segment: &Arc<Segment>, error: ScanError) -> ReadError {
