@@ -42,6 +42,29 @@ THREE_SETTINGS = {"cleanup_policy": "compact", "retention_ms": "100000", "segmen
 THREE_KEYS = ["cleanup.policy", "retention.ms", "segment.bytes"]
 
 
+def test_brokers_take_settings_that_only_a_plugin_knows(client):
+    """As Kafka: any name, whose value is not shown, because nothing is known of it."""
+    names = ["plugin.some.key", "plugin.other.key"]
+    cluster, own = "", str(client.metadata().brokers[0].node_id)
+    for resource, name in ((cluster, names[0]), (own, names[0]), (own, names[1])):
+        assert client.alter_configs(BROKER_RESOURCE, resource, (name, SET, "5")) == errors.NONE
+
+    def described(resource):
+        entries = client.describe_configs(BROKER_RESOURCE, resource, include_synonyms=True)
+        plain = (UNKNOWN_TYPE, True, True, None)
+        assert all((e.config_type, e.is_sensitive, e.read_only, e.value) == plain for n, e in entries.items() if n in names)
+        return {n: (e.config_source, [s.source for s in e.synonyms]) for n, e in entries.items() if n in names}
+
+    both = [BROKER_SOURCE, DEFAULT_BROKER_SOURCE]
+    wanted = {names[0]: (BROKER_SOURCE, both), names[1]: (BROKER_SOURCE, both[:1])}
+    eventually(lambda: described(own), wanted=lambda found: found == wanted, what="settings of a plugin")
+    assert described(cluster) == {names[0]: (DEFAULT_BROKER_SOURCE, both[1:])}
+    assert client.alter_configs(BROKER_RESOURCE, own, (names[1], APPEND, "6")) == errors.INVALID_CONFIG
+    for resource in (cluster, own):
+        assert client.alter_configs(BROKER_RESOURCE, resource, *((name, DELETE, None) for name in names)) == errors.NONE
+    eventually(lambda: described(own) | described(cluster), wanted=lambda found: found == {}, what="that they are gone")
+
+
 def test_alter_configs_drops_what_it_does_not_name(client):
     """A-01: the other settings go back to their defaults, with the default's source."""
     topic = client.new_topic("a01", **THREE_SETTINGS).name

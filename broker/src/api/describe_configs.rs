@@ -64,7 +64,16 @@ fn describe(
     if resource.resource_type == kind::BROKER_LOGGER {
         return broker_loggers::describe(broker, &resource.resource_name);
     }
-    Ok(described(broker, resource)?.into_iter().map(|it| entry(it, request)).collect())
+    let mut entries: Vec<_> = described(broker, resource)?.into_iter().map(|it| entry(it, request)).collect();
+    if resource.resource_type == kind::BROKER {
+        let layers = broker.layers.load();
+        let all = layers.custom().into_iter();
+        // The defaults of all brokers know nothing of one broker.
+        let of_all = |source: &Source| !resource.resource_name.is_empty() || *source == Source::DynamicDefault;
+        let named = all.map(|(name, sources)| (name, sources.into_iter().filter(of_all).collect::<Vec<_>>()));
+        entries.extend(named.filter_map(|(name, sources)| custom_entry(name, &sources, request)));
+    }
+    Ok(entries)
 }
 
 fn described(broker: &Broker, resource: &DescribeConfigsResource) -> Outcome<Vec<Described>> {
@@ -111,6 +120,20 @@ pub(super) fn check_node_id(broker: &Broker, name: &str, subject: &str, text: &s
         Ok(_) => refused(format!("{} {name}", text.replace("{}", &broker.id.to_string()))),
         Err(_) => refused(format!("{subject} must be an integer, but it is: {name}")),
     }
+}
+
+/// A setting of somebody else's: as in Kafka, nothing is known of it, so that its value is not shown.
+fn custom_entry(
+    name: &str,
+    sources: &[Source],
+    request: &DescribeConfigsRequest,
+) -> Option<DescribeConfigsResourceResult> {
+    let source = *sources.first()? as i8;
+    let synonym =
+        |source: &Source| DescribeConfigsSynonym::default().with_name(wire::text(name)).with_source(*source as i8);
+    let synonyms = if request.include_synonyms { sources.iter().map(synonym).collect() } else { Vec::new() };
+    let entry = DescribeConfigsResourceResult::default().with_name(wire::text(name)).with_value(None);
+    Some(entry.with_read_only(true).with_config_source(source).with_is_sensitive(true).with_synonyms(synonyms))
 }
 
 fn entry(described: Described, request: &DescribeConfigsRequest) -> DescribeConfigsResourceResult {

@@ -1,7 +1,8 @@
 //! A broker's settings as the broker uses them.
 
-use super::layers::{BrokerLayers, Overrides};
+use super::layers::{BrokerLayers, Overrides, Source};
 use super::setting::Scope;
+use super::table;
 use super::topic_config::TopicConfig;
 use super::typed::typed_config;
 use super::validate::{self, ConfigError};
@@ -148,11 +149,15 @@ impl Default for BrokerConfig {
 /// Whether a broker may have these layers.
 ///
 /// # Errors
-/// The first setting that is unknown, out of range, or at odds with another one, in words for a user.
+/// The first setting that is unknown, out of range, or at odds with another one, in words for a user. Names that are set at
+/// run time may be anybody's (see [`BrokerLayers::custom`]).
 pub fn validate_broker(layers: &BrokerLayers) -> Result<(), ConfigError> {
-    for (_, layer) in layers.layers() {
+    for (source, layer) in layers.layers() {
         for (name, value) in layer {
-            validate::validate(Scope::Broker, name, value)?;
+            match table::find(Scope::Broker, name) {
+                None if source != Source::Static => {}
+                _ => validate::validate(Scope::Broker, name, value)?,
+            }
         }
     }
     let broker = BrokerConfig::resolve(layers)?;

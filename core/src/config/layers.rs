@@ -50,6 +50,20 @@ impl BrokerLayers {
         self.layers().into_iter().find_map(|(source, layer)| Some((layer.get(name)?.as_str(), source)))
     }
 
+    /// Names of no setting of ours that were set at run time, and who set each, strongest first. Kafka takes any name for
+    /// brokers, for the sake of plugins, and so do its tools and operators.
+    pub fn custom(&self) -> BTreeMap<&str, Vec<Source>> {
+        let mut custom: BTreeMap<&str, Vec<Source>> = BTreeMap::new();
+        for (source, layer) in
+            [(Source::DynamicBroker, &self.dynamic_broker), (Source::DynamicDefault, &self.dynamic_default)]
+        {
+            for name in layer.keys().filter(|name| table::find(Scope::Broker, name).is_none()) {
+                custom.entry(name).or_default().push(source);
+            }
+        }
+        custom
+    }
+
     /// The value of broker setting `name`, given or by default; `None` if it has none.
     pub fn value(&self, name: &str) -> Option<&str> {
         let default = || table::find(Scope::Broker, name).and_then(|setting| setting.default);

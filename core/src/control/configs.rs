@@ -13,12 +13,18 @@ use super::{
     AlterConfigs, AlteredResource, ConfigChanges, ConfigOp, ConfigOperation, ControlError, Inputs, Outcome, elections,
 };
 use crate::collections::HashMap;
-use crate::config::{self, BrokerConfig, BrokerLayers, Kind, Overrides, Scope, Update};
+use crate::config::{self, BrokerConfig, BrokerLayers, Kind, Overrides, Scope, Update, VALUE_BYTES_MAX};
 use crate::errors::ErrorCode;
 use crate::event::{ConfigResource, MetadataEvent, ResourceKind};
 use crate::ids::BrokerId;
 use crate::image::MetadataImage;
 use crate::topic_name;
+
+/// Names of no setting of ours that one broker, or all of them, may be given. Kafka has no limit.
+const CUSTOM_SETTINGS_MAX: usize = 1_000;
+
+/// Longest name of such a setting.
+const CUSTOM_NAME_BYTES_MAX: usize = 1_024;
 
 /// The explicit settings of a topic that is about to be created, as events.
 pub(super) fn for_new_topic(
@@ -148,12 +154,13 @@ fn list_after(
     operation: &ConfigOperation,
     value: &str,
 ) -> Outcome<String> {
-    let setting = config::known(scope(kind), &operation.name).ok().filter(|setting| setting.kind == Kind::List);
-    let Some(setting) = setting else {
+    let known = config::find(scope(kind), &operation.name);
+    let Some(setting) = known.filter(|setting| setting.kind == Kind::List) else {
         let verb = if operation.op == ConfigOp::Append { "append" } else { "subtract" };
         let name = &operation.name;
         let text = match kind {
             ResourceKind::Topic => format!("Can't {} to key {name} because its type is not LIST.", verb.to_uppercase()),
+            ResourceKind::Broker if known.is_none() => format!("Unknown config name: {name}"),
             ResourceKind::Broker => format!("Config value {verb} is not allowed for config key: {name}"),
         };
         return Err(ControlError::new(ErrorCode::InvalidConfig, text));
@@ -229,8 +236,10 @@ fn check_broker(name: &str, before: &Overrides, after: &Overrides) -> Outcome<()
     }
     let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(*value));
     for (key, value) in changed {
-        let setting = config::known(Scope::Broker, key)
-            .map_err(|error| ControlError::new(ErrorCode::InvalidConfig, error.to_string()))?;
+        let Some(setting) = config::find(Scope::Broker, key) else {
+            check_custom(key, value)?;
+            continue;
+        };
         match setting.update {
             Update::ReadOnly => {
                 return Err(refused(&format!("Cannot update these configs dynamically: [{key}]")));
@@ -244,10 +253,25 @@ fn check_broker(name: &str, before: &Overrides, after: &Overrides) -> Outcome<()
         }
         config::check(setting, value).map_err(|error| refused(&error.to_string()))?;
     }
+    let custom = after.keys().filter(|key| config::find(Scope::Broker, key).is_none()).count();
+    if custom > CUSTOM_SETTINGS_MAX {
+        return Err(refused(&format!("More than {CUSTOM_SETTINGS_MAX} settings that no broker knows.")));
+    }
     // The controller must know which minimum a leader goes by, whoever leads.
     if !name.is_empty() && before.get(MIN_IN_SYNC) != after.get(MIN_IN_SYNC) {
         let text = format!("Broker-level {MIN_IN_SYNC} cannot be altered while ELR is enabled.");
         return Err(ControlError::new(ErrorCode::InvalidConfig, text));
+    }
+    Ok(())
+}
+
+/// Refuses what is too large of a setting that we do not know.
+fn check_custom(name: &str, value: &str) -> Outcome<()> {
+    if name.len() > CUSTOM_NAME_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
+        let text = format!(
+            "A setting that no broker knows may have a name of {CUSTOM_NAME_BYTES_MAX} and a value of {VALUE_BYTES_MAX} bytes."
+        );
+        return Err(refused(&text));
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::Source;
 use crate::event::{ConfigResource, ResourceKind};
 
 fn op(name: &str, op: ConfigOp, value: Option<&str>) -> ConfigOperation {
@@ -163,6 +164,13 @@ fn settings_are_refused_with_kafkas_codes_and_words() {
             InvalidConfig,
             "Config value append is not allowed for config key: message.max.bytes",
         ),
+        (all(), op("plugin.list", ConfigOp::Append, Some("1")), InvalidConfig, "Unknown config name: plugin.list"),
+        (
+            all(),
+            set(&"n".repeat(2_000), "1"),
+            InvalidRequest,
+            "A setting that no broker knows may have a name of 1024 and a value of 65536 bytes.",
+        ),
         (all(), set("broker.id", "1"), InvalidRequest, "Cannot update these configs dynamically: [broker.id]"),
         (
             all(),
@@ -187,6 +195,22 @@ fn settings_are_refused_with_kafkas_codes_and_words() {
         assert!(refused.1.starts_with(message), "{resource}: {refused:?}");
         assert_eq!(cluster.image.offset(), offset, "a refused change leaves nothing behind");
     }
+}
+
+#[test]
+fn brokers_may_be_given_settings_that_only_a_plugin_knows() {
+    let mut cluster = cluster_with_topic();
+    let all = ConfigResource::broker_default();
+    let changes = ConfigChanges::Incremental(vec![set("plugin.key", "1"), set("message.max.bytes", "2000000")]);
+    alter(&mut cluster, all.clone(), changes).unwrap();
+    assert_eq!(overrides(&cluster, &all), pairs(&[("message.max.bytes", "2000000"), ("plugin.key", "1")]));
+    let layers = cluster.image.broker_layers(None, &Overrides::new());
+    assert_eq!(layers.custom().into_iter().collect::<Vec<_>>(), [("plugin.key", vec![Source::DynamicDefault])]);
+    let many: Vec<_> = (0..1_001).map(|index| set(&format!("plugin.{index}"), "1")).collect();
+    assert!(alter(&mut cluster, all.clone(), ConfigChanges::Incremental(many)).is_err());
+    let changes = ConfigChanges::Incremental(vec![op("plugin.key", ConfigOp::Delete, None)]);
+    alter(&mut cluster, all.clone(), changes).unwrap();
+    assert_eq!(overrides(&cluster, &all), pairs(&[("message.max.bytes", "2000000")]));
 }
 
 #[test]
