@@ -35,7 +35,7 @@ mod vacancy;
 pub use error::{AppendError, LogError, ReadError, Reason, StorageError};
 pub use import::{ImportError, ImportMode, ImportedPartition, inspect};
 pub use lock::LockError;
-pub use log::{Appended, FileRange, Log, LogOffsets, LogRead, TimestampedOffset};
+pub use log::{Appended, FileRange, Log, LogObserver, LogOffsets, LogRead, TimestampedOffset};
 pub use maintenance::Maintenance;
 pub use options::{LogOptions, StorageOptions};
 pub use storage::{Storage, Usage};

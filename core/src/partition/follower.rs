@@ -60,6 +60,11 @@ impl Follower {
         self.log_end == leader_end || now_ms.saturating_sub(self.caught_up_ms) <= lag_max_ms
     }
 
+    /// It had everything until now.
+    pub(super) fn was_level(&mut self, now_ms: i64) {
+        self.caught_up_ms = self.caught_up_ms.max(now_ms);
+    }
+
     /// Notes a fetch, which meets a log that ends at `leader_end`.
     pub(super) fn fetched(&mut self, fetch: FollowerFetch, leader_end: Offset, now_ms: i64) {
         if fetch.offset >= leader_end {

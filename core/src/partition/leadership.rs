@@ -81,6 +81,24 @@ impl Leadership {
         true
     }
 
+    /// This broker is registered as `own` now.
+    pub fn identify(&mut self, own: BrokerIdentity) {
+        self.own = own;
+    }
+
+    /// The log has grown; it ended at `end_before`. Whoever was level with it had caught up until now, though it may not
+    /// have asked for long: a follower that has everything need not.
+    pub fn grown(&mut self, end_before: Offset, now_ms: i64) {
+        for follower in self.followers.iter_mut().filter(|follower| follower.log_end == end_before) {
+            follower.was_level(now_ms);
+        }
+    }
+
+    /// Where the log ended when this leadership began.
+    pub fn begun_at(&self) -> Offset {
+        self.begun_at
+    }
+
     /// Epoch of the leadership.
     pub fn leader_epoch(&self) -> LeaderEpoch {
         self.state.leader_epoch
@@ -97,7 +115,7 @@ impl Leadership {
     }
 
     /// Notes a follower's fetch, which meets a log that ends at `leader_end`. `registered_epoch` is the epoch of the
-    /// broker's registration, if it has one.
+    /// broker's registration, if it has one. Gives whether the follower's log begins elsewhere than it was known to.
     ///
     /// # Errors
     /// NOT_LEADER_OR_FOLLOWER when the broker keeps no replica, or the fetch is from an earlier life of it.
@@ -107,12 +125,13 @@ impl Leadership {
         registered_epoch: Option<i64>,
         leader_end: Offset,
         now_ms: i64,
-    ) -> Result<(), ErrorCode> {
+    ) -> Result<bool, ErrorCode> {
         let is_stale = fetch.broker_epoch != -1 && registered_epoch.is_some_and(|newest| newest > fetch.broker_epoch);
         let follower = self.followers.iter_mut().find(|it| it.id == fetch.broker && !is_stale);
         let follower = follower.ok_or(ErrorCode::NotLeaderOrFollower)?;
+        let has_moved = follower.log_start != fetch.log_start;
         follower.fetched(fetch, leader_end, now_ms);
-        Ok(())
+        Ok(has_moved)
     }
 
     /// The high watermark by all that is known, `current` at least. `configured` is the topic's `min.insync.replicas`.

@@ -151,6 +151,10 @@ fn whoever_does_not_keep_up_leaves() {
     let mut idle = leading(&[1, 2], &[1, 2]);
     fetch(&mut idle, 2, 10, 10, 10);
     assert_eq!(idle.propose_leave(10, LAG_MS, 1_000_000), None, "who has everything needs not ask again");
+    idle.grown(10, 1_000_000);
+    idle.grown(11, 1_000_050);
+    assert_eq!(idle.propose_leave(12, LAG_MS, 1_000_000 + LAG_MS), None, "it had everything until the log grew");
+    assert!(idle.propose_leave(12, LAG_MS, 1_000_001 + LAG_MS).is_some());
 }
 
 #[test]

@@ -83,6 +83,7 @@ impl Log {
         writer.epochs_changed |= writer.epochs.truncate_from_start(offset);
         drop(writer);
         self.note_changed();
+        self.tell_observer(|observer| observer.start_moved());
         Ok(())
     }
 
@@ -176,6 +177,7 @@ impl Log {
         self.high_watermark.fetch_max(first_base, Ordering::AcqRel);
         writer.epochs_changed |= writer.epochs.truncate_from_start(self.log_start_offset());
         drop(writer);
+        self.tell_observer(|observer| observer.start_moved());
         tracing::info!(
             partition = %self.partition, segments = gone.len(), log_start_offset = self.log_start_offset(),
             "old segments are removed"

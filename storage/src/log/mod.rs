@@ -67,10 +67,21 @@ pub struct Log {
     is_configured: AtomicBool,
     /// Whether the log is on the list of changed logs.
     is_noted: AtomicBool,
+    observer: RwLock<Option<Weak<dyn LogObserver>>>,
     /// Whether the end was found before the high watermark that had been written down.
     is_short: bool,
     /// Whether the log is offline only because the disk refused, when it was opened, for a reason that passes.
     may_open_later: bool,
+}
+
+/// Hears what happens to a log without anyone who reads or writes having asked. It is called with locks of the log held, so
+/// it must not call the log.
+pub trait LogObserver: Send + Sync {
+    /// The log begins at another offset.
+    fn start_moved(&self);
+
+    /// The log does not serve any more.
+    fn went_offline(&self);
 }
 
 /// What only the appender needs.
@@ -257,11 +268,24 @@ impl Log {
         self.writer.lock().epochs.epoch_of(offset)
     }
 
+    /// Has `observer` hear of the log, instead of the one before.
+    pub fn observe(&self, observer: Weak<dyn LogObserver>) {
+        *self.observer.write() = Some(observer);
+    }
+
+    fn tell_observer(&self, tell: impl FnOnce(&dyn LogObserver)) {
+        let observer = self.observer.read().as_ref().and_then(Weak::upgrade);
+        if let Some(observer) = observer {
+            tell(&*observer);
+        }
+    }
+
     /// Takes the partition offline: it is damaged, and serving it could show wrong data.
     pub(crate) fn take_offline(&self, reason: impl Into<Reason>) -> Reason {
         let reason = reason.into();
         if self.offline.set(Arc::clone(&reason)).is_ok() {
             tracing::error!(partition = %self.partition, %reason, "the partition is offline");
+            self.tell_observer(|observer| observer.went_offline());
         }
         self.offline.get().cloned().unwrap_or(reason)
     }

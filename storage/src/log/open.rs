@@ -156,6 +156,7 @@ impl Log {
             deleted: AtomicBool::new(false),
             is_configured: AtomicBool::new(false),
             is_noted: AtomicBool::new(false),
+            observer: RwLock::default(),
             is_short: found.high_watermark > loaded.end_offset,
             may_open_later: loaded.is_refused,
         })
