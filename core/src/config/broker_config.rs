@@ -102,6 +102,10 @@ typed_config! {
         replica_fetch_wait_max_ms: i32 = "replica.fetch.wait.max.ms",
         /// Time between writes of high watermarks.
         replica_high_watermark_checkpoint_interval_ms: i64 = "replica.high.watermark.checkpoint.interval.ms",
+        /// How long a follower in sync may lag.
+        replica_lag_time_max_ms: i64 = "replica.lag.time.max.ms",
+        /// Which replica consumers are sent to; unset = the leader.
+        replica_selector_class: Option<String> = "replica.selector.class",
         /// How long a follower waits for a connection to a leader, or for its answer.
         replica_socket_timeout_ms: i32 = "replica.socket.timeout.ms",
         /// Memory for requests; -1 = our own limit.

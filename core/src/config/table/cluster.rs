@@ -93,8 +93,11 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::int("replica.fetch.wait.max.ms", "500").doc("How long the answer to a follower may wait for records."),
     Setting::long("replica.high.watermark.checkpoint.interval.ms", "5000")
         .doc("Time between two writes of the high watermarks."),
-    Setting::long("replica.lag.time.max.ms", "30000").inert(LATER),
-    Setting::unset("replica.selector.class", Kind::Text).inert(LATER),
+    Setting::long("replica.lag.time.max.ms", "30000").doc("How long a follower may lag before it is out of sync."),
+    Setting::unset("replica.selector.class", Kind::Text).doc(
+        "org.apache.kafka.common.replica.RackAwareReplicaSelector = consumers read from a replica in their rack; \
+         anything else, or nothing: from the leader.",
+    ),
     Setting::int("replica.socket.receive.buffer.bytes", "65536").inert(LATER),
     Setting::int("replica.socket.timeout.ms", "30000").doc(
         "How long a follower waits for a connection to a leader, or for its answer on top of the wait it asked for.",
