@@ -70,7 +70,7 @@ pub struct Broker {
     /// Number of this broker.
     pub id: BrokerId,
     /// The metadata that it acts on.
-    pub metadata: MetadataCache,
+    pub metadata: Arc<MetadataCache>,
     /// Its counters.
     pub metrics: Metrics,
     pub(crate) replicas: ReplicaManager,
@@ -102,10 +102,11 @@ impl Broker {
         let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
         let metrics = Metrics::new();
         let groups = GroupCoordinator::new(CoordinatorConfig::of(&config));
+        let metadata = Arc::<MetadataCache>::default();
         let broker = Arc::new(Self {
             id: parts.id,
-            metadata: MetadataCache::default(),
-            replicas: ReplicaManager::new(parts.id, parts.storage, &metrics),
+            replicas: ReplicaManager::new(parts.id, parts.storage, Arc::clone(&metadata), &metrics),
+            metadata,
             fetchers: Fetchers::default(),
             groups,
             metrics,
@@ -120,6 +121,7 @@ impl Broker {
             producer_ids: ProducerIds::default(),
             response_memory: Budget::new(RESPONSE_COPIES_MAX_BYTES, Duration::ZERO),
         });
+        broker.replicas.set_config(&broker.config.load());
         broker.metrics.add(PartitionMetrics::new(Arc::downgrade(&broker)));
         broker.metrics.add(ResourceMetrics::new(Arc::downgrade(&broker)));
         Ok(broker)
@@ -154,9 +156,10 @@ impl Broker {
     /// Tries again to open such partitions. Calls must not overlap, neither with each other nor with [`Broker::follow`].
     pub(crate) async fn retry(&self) {
         let image = self.metadata.image();
-        if self.replicas.retry(&image, &self.layers.load_full()).await {
+        let opened = self.replicas.retry(&image, &self.layers.load_full()).await;
+        if !opened.is_empty() {
             self.groups.follow(&image, None, &self.replicas, self.id);
-            self.fetch(self.replicas.hosted().partitions().cloned(), &image);
+            self.fetch(opened, &image);
         }
     }
 
@@ -165,6 +168,7 @@ impl Broker {
         match BrokerConfig::resolve(&layers) {
             Ok(config) => {
                 self.groups.set_config(CoordinatorConfig::of(&config));
+                self.replicas.set_config(&config);
                 self.connection_limits.store(Arc::new(ConnectionLimits::of(&config).await));
                 self.config.store(Arc::new(config));
                 self.layers.store(Arc::new(layers));
@@ -203,9 +207,10 @@ impl Broker {
         self.epoch.store(epoch, Ordering::Release);
     }
 
-    /// How far followers are behind in at most `partitions_max` of the partitions that this broker leads.
-    pub(crate) fn lag_report(&self, _partitions_max: usize) -> LagReport {
-        LagReport::new()
+    /// How far followers out of sync are behind, in at most `partitions_max` of the partitions that this broker leads; in
+    /// others the next time.
+    pub(crate) fn lag_report(&self, partitions_max: usize) -> LagReport {
+        self.replicas.lags(partitions_max)
     }
 
     /// Serves clients on `socket` until `shutdown` is triggered, and until what they are owed then has been sent; follows the

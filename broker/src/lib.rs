@@ -28,6 +28,7 @@ pub use loggers::Loggers;
 pub use metadata::MetadataCache;
 pub use metrics::Metrics;
 pub use registration::{Registration, RegistrationError};
+pub use replication::keep_in_sync;
 pub use taffrail_protocol::rpc::Committed;
 
 #[cfg(test)]

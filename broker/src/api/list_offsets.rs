@@ -24,8 +24,13 @@ const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
-/// Replica id of clients that want to see the end of the log instead of the high watermark.
+/// Replica id of consumers. Followers, and tools that look for faults, see the end of the log instead of the high watermark.
+const CONSUMER: i32 = -1;
+/// Replica id of such tools, which may ask any replica.
 const DEBUGGING_REPLICA: i32 = -2;
+
+/// The first version whose clients know that the end cannot be told yet (OFFSET_NOT_AVAILABLE).
+const NOT_AVAILABLE_SINCE: i16 = 5;
 
 /// The first version whose answers tell leader epochs.
 const LEADER_EPOCH_SINCE: i16 = 4;
@@ -131,13 +136,17 @@ impl Context<'_> {
             return Err(ErrorCode::UnsupportedVersion.into());
         }
         let partition = self.hosted.partition(topic, asked.partition_index, self.image)?;
-        let leader_epoch = partition.check_leader(asked.current_leader_epoch)?;
+        let may_follow = *self.request.replica_id == DEBUGGING_REPLICA;
+        let leader_epoch = partition.check_replica(asked.current_leader_epoch, may_follow)?;
         if let Some(reason) = partition.log().offline() {
             return Err(read_refusal(&ReadError::Offline(Arc::clone(reason))));
         }
         let upper = self.upper(partition);
         let found = match asked.timestamp {
-            LATEST => return Ok(Place::at(upper, leader_epoch)),
+            LATEST => {
+                self.check_known(partition)?;
+                return Ok(Place::at(upper, leader_epoch));
+            }
             EARLIEST | EARLIEST_LOCAL => {
                 let start = partition.offsets().log_start;
                 return Ok(Place::at(start, partition.log().epoch_of(start).unwrap_or(-1)));
@@ -148,6 +157,9 @@ impl Context<'_> {
             timestamp => self.search(partition, move |log| log.offset_for_timestamp(timestamp)).await?,
         };
         let visible = found.filter(|found| found.offset < upper);
+        if found.is_some() && visible.is_none() {
+            self.check_known(partition)?;
+        }
         Ok(visible.map_or(Place::NONE, |found| Place {
             timestamp: found.timestamp,
             offset: found.offset,
@@ -155,9 +167,20 @@ impl Context<'_> {
         }))
     }
 
+    /// Refuses consumers as long as a new leader does not know how far its log is committed: what it would name as the end
+    /// could be before what an earlier leader named.
+    fn check_known(&self, partition: &Partition) -> Result<(), Refused> {
+        if *self.request.replica_id != CONSUMER || !partition.is_behind_its_epoch() {
+            return Ok(());
+        }
+        let is_known = self.version >= NOT_AVAILABLE_SINCE;
+        let error = if is_known { ErrorCode::OffsetNotAvailable } else { ErrorCode::LeaderNotAvailable };
+        Err(error.into())
+    }
+
     /// Where the partition ends for this client.
     fn upper(&self, partition: &Partition) -> Offset {
-        if *self.request.replica_id == DEBUGGING_REPLICA {
+        if *self.request.replica_id != CONSUMER {
             return partition.log().end_offset();
         }
         let offsets = partition.offsets();

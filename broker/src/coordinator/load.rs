@@ -29,6 +29,14 @@ pub(super) enum LoadError {
         /// What it said.
         error: ErrorCode,
     },
+    /// What is in the log will not be committed by this leader.
+    #[error("the log will not be committed up to offset {offset}: {error}")]
+    Uncommitted {
+        /// Its last offset.
+        offset: Offset,
+        /// What it said.
+        error: ErrorCode,
+    },
     /// A batch is damaged.
     #[error("the batch at offset {offset}: {error}")]
     Batch {
@@ -47,9 +55,11 @@ pub(super) enum LoadError {
     },
 }
 
-/// Replays everything that is in `log` now into `machine`. Gives the number of records.
+/// Replays everything that is in `log` now into `machine`, and waits until it is committed: what is not may be taken back
+/// by the next leader, so nobody is shown it. Gives the number of records.
 pub(super) async fn load(log: &dyn OffsetsLog, machine: &mut GroupShard, max_bytes: usize) -> Result<u64, LoadError> {
     let (mut offset, end) = log.bounds();
+    let is_empty = offset >= end;
     let mut loader = Loader { machine, open: BTreeMap::new(), decompressor: decompressor(), records: 0 };
     while offset < end {
         let bytes = log.read(offset, max_bytes).await.map_err(|error| LoadError::Read { offset, error })?;
@@ -60,7 +70,12 @@ pub(super) async fn load(log: &dyn OffsetsLog, machine: &mut GroupShard, max_byt
         // Others on this thread wait no longer than one buffer takes.
         task::yield_now().await;
     }
-    Ok(loader.records)
+    let records = loader.records;
+    if !is_empty {
+        let last = end - 1;
+        log.wait_committed(last).await.map_err(|error| LoadError::Uncommitted { offset: last, error })?;
+    }
+    Ok(records)
 }
 
 fn decompressor() -> Decompressor {

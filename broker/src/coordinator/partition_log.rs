@@ -10,8 +10,8 @@ use taffrail_core::record::Batch;
 use taffrail_runtime::blocking::Pool;
 
 use super::log::{LogFuture, OffsetsLog};
-use crate::replica::waiters::Waiter;
-use crate::replica::{Partition, read_refusal};
+use crate::replica::news::News;
+use crate::replica::{Partition, Reach, read_refusal};
 
 /// The log of groups in a partition that this broker leads.
 pub(super) struct PartitionLog {
@@ -36,25 +36,13 @@ impl PartitionLog {
 
     /// Waits until the partition has changed since it was found that the record at `offset` is not committed.
     async fn wait_changed(&self, offset: Offset) {
-        let waiter = Waiter::new(1);
-        self.partition.waiters.enter(&waiter);
-        let _leaving = Leaving { partition: &self.partition, waiter: &waiter };
-        // Looked at again: what changed before the waiter stood there did not wake it.
+        let news = News::new();
+        news.expect(1);
+        let _subscribed = self.partition.subscribe(Reach::Committed, &news, 0);
+        // Looked at again: what changed before the subscription was not heard.
         if !self.is_committed(offset) && self.partition.leads() {
-            waiter.wait().await;
+            news.woken().await;
         }
-    }
-}
-
-/// Takes a waiter out when its wait ends, also when that is dropped.
-struct Leaving<'a> {
-    partition: &'a Partition,
-    waiter: &'a Arc<Waiter>,
-}
-
-impl Drop for Leaving<'_> {
-    fn drop(&mut self) {
-        self.partition.waiters.leave(self.waiter);
     }
 }
 

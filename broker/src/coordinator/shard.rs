@@ -306,6 +306,7 @@ impl Shard {
                 self.carry_out(&mut inner, |machine| machine.on_topics_deleted(&deleted));
                 true
             }
+            Err(_) if self.inner.lock().phase == Phase::Gone => false,
             Err(error) => {
                 tracing::error!(index, %error, "groups cannot be loaded; this partition of the offsets topic is not served");
                 self.unload();

@@ -1,7 +1,8 @@
 //! The fetch sessions of a broker, of which there is a limited number.
 //!
 //! When all places are taken, a new session gets the place of one that was not used for long, or of a smaller one that has
-//! had its time (Kafka's `FetchSessionCacheShard`); else the client is served without a session.
+//! had its time (Kafka's `FetchSessionCacheShard`); else the client is served without a session. Followers, of which there
+//! are few, take the place of any consumer and give theirs to none.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use taffrail_core::errors::ErrorCode;
 use super::session::{
     EPOCH_FINAL, EPOCH_INITIAL, NO_SESSION, PartitionKey, SESSION_PARTITIONS_MAX, Session, Wanted, next_epoch,
 };
+use crate::replica::Reach;
 
 /// A session may lose its place after this time without use, or after this age to a larger one.
 pub(crate) const EVICTION_MS: i64 = 120_000;
@@ -23,12 +25,13 @@ pub(crate) struct SessionCache {
     entries: HashMap<i32, Entry>,
     /// By last use, oldest first.
     by_use: BTreeSet<(i64, i32)>,
-    /// Those of full age, smallest first.
+    /// Those of consumers that are of full age, smallest first.
     by_size: BTreeSet<(usize, i32)>,
 }
 
 struct Entry {
     session: Arc<Mutex<Session>>,
+    reach: Reach,
     created_ms: i64,
     used_ms: i64,
     /// Size under which it stands in `by_size`.
@@ -36,7 +39,6 @@ struct Entry {
 }
 
 /// How a request is to be served.
-#[derive(Debug)]
 pub(crate) enum Context {
     /// It names all its partitions, and the next one will too.
     Sessionless,
@@ -59,7 +61,7 @@ impl SessionCache {
     pub(crate) fn begin<'a>(
         &mut self,
         (id, epoch): (i32, i32),
-        uses_topic_ids: bool,
+        (uses_topic_ids, reach): (bool, Reach),
         now_ms: i64,
         wanted: impl Iterator<Item = (PartitionKey, Wanted)>,
         forgotten: impl Iterator<Item = &'a PartitionKey>,
@@ -68,8 +70,9 @@ impl SessionCache {
             self.remove(id);
             return Ok(if epoch == EPOCH_FINAL { Context::Sessionless } else { Context::Full });
         }
-        let session = self.entries.get(&id).map(|entry| Arc::clone(&entry.session));
-        let session = session.ok_or(ErrorCode::FetchSessionIdNotFound)?;
+        // Nobody goes on with a session of another kind of client.
+        let entry = self.entries.get(&id).filter(|entry| entry.reach == reach);
+        let session = entry.map(|entry| Arc::clone(&entry.session)).ok_or(ErrorCode::FetchSessionIdNotFound)?;
         let mut locked = session.lock();
         if locked.epoch != epoch {
             return Err(ErrorCode::InvalidFetchSessionEpoch);
@@ -100,12 +103,12 @@ impl SessionCache {
     pub(crate) fn create(
         &mut self,
         size: usize,
-        uses_topic_ids: bool,
+        (uses_topic_ids, reach): (bool, Reach),
         now_ms: i64,
         mut random: impl FnMut() -> u64,
         fill: impl FnOnce(&mut Session),
     ) -> i32 {
-        if size == 0 || size > SESSION_PARTITIONS_MAX || !self.make_place(size, now_ms) {
+        if size == 0 || size > SESSION_PARTITIONS_MAX || !self.make_place(size, reach, now_ms) {
             return NO_SESSION;
         }
         let id = loop {
@@ -114,11 +117,11 @@ impl SessionCache {
                 break id;
             }
         };
-        let mut session = Session::new(id, uses_topic_ids);
+        let mut session = Session::new(id, uses_topic_ids, reach);
         fill(&mut session);
         let size = session.len();
         let session = Arc::new(Mutex::new(session));
-        self.entries.insert(id, Entry { session, created_ms: now_ms, used_ms: now_ms, size });
+        self.entries.insert(id, Entry { session, reach, created_ms: now_ms, used_ms: now_ms, size });
         self.by_use.insert((now_ms, id));
         id
     }
@@ -129,13 +132,16 @@ impl SessionCache {
         self.entries.len()
     }
 
-    fn make_place(&mut self, size: usize, now_ms: i64) -> bool {
+    fn make_place(&mut self, size: usize, reach: Reach, now_ms: i64) -> bool {
         if self.entries.len() < self.slots_max {
             return true;
         }
         let stale = self.by_use.first().filter(|(used_ms, _)| now_ms - used_ms > EVICTION_MS);
         let smaller = self.by_size.first().filter(|(other, _)| *other < size);
-        match stale.map(|(_, id)| *id).or_else(|| smaller.map(|(_, id)| *id)) {
+        let of_consumer = |(_, id): &&(i64, i32)| self.entries.get(id).is_some_and(|it| it.reach == Reach::Committed);
+        let consumers = self.by_use.iter().filter(|_| reach == Reach::LogEnd).find(of_consumer);
+        let given = stale.or(consumers).map(|(_, id)| *id).or_else(|| smaller.map(|(_, id)| *id));
+        match given {
             Some(id) => {
                 self.remove(id);
                 true
@@ -150,7 +156,7 @@ impl SessionCache {
         self.by_size.remove(&(entry.size, id));
         (entry.used_ms, entry.size) = (now_ms, size);
         self.by_use.insert((now_ms, id));
-        if now_ms - entry.created_ms > EVICTION_MS {
+        if now_ms - entry.created_ms > EVICTION_MS && entry.reach == Reach::Committed {
             self.by_size.insert((size, id));
         }
     }
@@ -175,19 +181,29 @@ mod tests {
         (0..count).map(|partition| PartitionKey { topic: TopicRef::Name("t".into()), partition }).collect()
     }
 
+    const CONSUMER: (bool, Reach) = (false, Reach::Committed);
+
     fn create(cache: &mut SessionCache, partitions: i32, now_ms: i64) -> i32 {
+        create_for(cache, Reach::Committed, partitions, now_ms)
+    }
+
+    fn create_for(cache: &mut SessionCache, reach: Reach, partitions: i32, now_ms: i64) -> i32 {
         // Ids differ from call to call, as random ones do.
         let mut seed = (now_ms as u64 + 2) << 36;
         let next = move || {
             seed += 1 << 33;
             seed
         };
-        let fill = |session: &mut Session| keys(partitions).iter().for_each(|key| session.want(key, WANTED));
-        cache.create(partitions as usize, false, now_ms, next, fill)
+        let fill = |session: &mut Session| {
+            for key in keys(partitions) {
+                session.want(&key, WANTED);
+            }
+        };
+        cache.create(partitions as usize, (false, reach), now_ms, next, fill)
     }
 
     fn next(cache: &mut SessionCache, id: i32, epoch: i32, now_ms: i64) -> Result<Context, ErrorCode> {
-        cache.begin((id, epoch), false, now_ms, std::iter::empty(), std::iter::empty())
+        cache.begin((id, epoch), CONSUMER, now_ms, std::iter::empty(), std::iter::empty())
     }
 
     #[test]
@@ -198,7 +214,7 @@ mod tests {
         assert_eq!(next(&mut cache, id, 1, 0).err(), Some(ErrorCode::InvalidFetchSessionEpoch));
         assert!(matches!(next(&mut cache, id, 2, 0), Ok(Context::Incremental(_))));
         assert_eq!(next(&mut cache, id + 1, 1, 0).err(), Some(ErrorCode::FetchSessionIdNotFound));
-        let by_id = cache.begin((id, 3), true, 0, std::iter::empty(), std::iter::empty());
+        let by_id = cache.begin((id, 3), (true, Reach::Committed), 0, std::iter::empty(), std::iter::empty());
         assert_eq!(by_id.err(), Some(ErrorCode::FetchSessionTopicIdError));
     }
 
@@ -218,7 +234,7 @@ mod tests {
     fn a_session_without_partitions_ends() {
         let mut cache = SessionCache::new(10);
         let id = create(&mut cache, 2, 0);
-        let context = cache.begin((id, 1), false, 0, std::iter::empty(), keys(2).iter());
+        let context = cache.begin((id, 1), CONSUMER, 0, std::iter::empty(), keys(2).iter());
         assert!(matches!(context, Ok(Context::Sessionless)));
         assert_eq!(cache.len(), 0);
     }
@@ -243,6 +259,21 @@ mod tests {
         assert_eq!(create(&mut cache, 5, EVICTION_MS + 1), NO_SESSION, "it is no larger");
         assert_ne!(create(&mut cache, 6, EVICTION_MS + 1), NO_SESSION);
         assert_eq!(next(&mut cache, small, 2, EVICTION_MS + 1).err(), Some(ErrorCode::FetchSessionIdNotFound));
+    }
+
+    #[test]
+    fn a_follower_takes_the_place_of_a_consumer_and_gives_its_own_to_none() {
+        let mut cache = SessionCache::new(1);
+        let consumer = create(&mut cache, 50, 0);
+        let follower = create_for(&mut cache, Reach::LogEnd, 1, 1);
+        assert_ne!(follower, NO_SESSION);
+        assert_eq!(next(&mut cache, consumer, 1, 1).err(), Some(ErrorCode::FetchSessionIdNotFound));
+        let used = cache.begin((follower, 1), (false, Reach::LogEnd), EVICTION_MS + 2, std::iter::empty(), [].iter());
+        assert!(used.is_ok());
+        assert_eq!(create(&mut cache, 50, EVICTION_MS + 2), NO_SESSION);
+        assert_eq!(create_for(&mut cache, Reach::LogEnd, 50, EVICTION_MS + 2), NO_SESSION);
+        let forged = next(&mut cache, follower, 2, EVICTION_MS + 2);
+        assert_eq!(forged.err(), Some(ErrorCode::FetchSessionIdNotFound), "a consumer cannot go on with it");
     }
 
     #[test]

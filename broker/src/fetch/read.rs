@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use taffrail_core::errors::ErrorCode;
-use taffrail_core::ids::{LeaderEpoch, Offset};
+use taffrail_core::ids::{BrokerId, LeaderEpoch, Offset};
+use taffrail_core::image::MetadataImage;
+use taffrail_core::partition::EpochEnd;
 use taffrail_protocol::data::TopicRef;
+use taffrail_protocol::message::StrBytes;
 use taffrail_storage::LogRead;
 
 use super::session::Wanted;
@@ -16,6 +19,8 @@ pub(crate) struct Item {
     pub(crate) index: i32,
     pub(crate) wanted: Wanted,
     pub(crate) partition: Result<Arc<Partition>, Refused>,
+    /// Its number in the session; without one, its place in the request.
+    pub(crate) number: u32,
 }
 
 impl Item {
@@ -27,10 +32,12 @@ impl Item {
 
 /// What was found for one partition.
 pub(crate) enum Found {
-    /// It can be read; there may be nothing new.
-    Readable { offsets: Offsets, read: Option<LogRead> },
+    /// It can be read, up to `upper`; there may be nothing new.
+    Readable { offsets: Offsets, upper: Offset, read: Option<LogRead> },
     /// The client's log differs from this one from this epoch's end on (KIP-595).
-    Diverging { offsets: Offsets, epoch: LeaderEpoch, end_offset: Offset },
+    Diverging { offsets: Offsets, end: EpochEnd },
+    /// The consumer is nearer to this replica, which has what it asks for (KIP-392).
+    Nearer { offsets: Offsets, replica: BrokerId },
     /// It cannot be read.
     Failed(Refused),
 }
@@ -45,46 +52,90 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Nothing, for now; the answer does not wait for more.
+    /// Nothing, for now; the answer does not wait for more, and there may be more.
     pub(crate) fn nothing(items: &[Item]) -> Self {
         let found = items.iter().map(|item| match &item.partition {
-            Ok(partition) => Found::Readable { offsets: partition.offsets(), read: None },
+            Ok(partition) => Found::Readable { offsets: partition.offsets(), upper: Offset::MAX, read: None },
             Err(refused) => Found::Failed(*refused),
         });
         Self { found: found.collect(), bytes: 0, is_urgent: true }
     }
 }
 
+/// Who fetches.
+#[derive(Clone)]
+pub(crate) enum Reader {
+    /// A consumer.
+    Consumer {
+        /// It reads only what is decided.
+        committed_only: bool,
+        /// It knows where it is, so it may be served by a follower.
+        may_follow: bool,
+        /// Where it is, if leaders send it to the nearest replica.
+        nearest: Option<Arc<Nearest>>,
+    },
+    /// The follower on this broker.
+    Replica(BrokerId),
+    /// Somebody who is told this.
+    Stranger(ErrorCode),
+}
+
+/// By what the replica is chosen that is nearest to a consumer.
+pub(crate) struct Nearest {
+    pub(crate) rack: StrBytes,
+    pub(crate) image: Arc<MetadataImage>,
+}
+
+impl Reader {
+    /// Up to where it may read.
+    fn upper(&self, offsets: &Offsets) -> Offset {
+        match self {
+            Self::Consumer { committed_only: true, .. } => offsets.last_stable,
+            Self::Consumer { committed_only: false, .. } | Self::Stranger(_) => offsets.high_watermark,
+            Self::Replica(_) => offsets.log_end,
+        }
+    }
+
+    fn check(&self, partition: &Partition, epoch: LeaderEpoch) -> Result<(), Refused> {
+        match self {
+            Self::Consumer { may_follow, .. } => partition.check_replica(epoch, *may_follow).map(drop),
+            Self::Replica(broker) => {
+                partition.check_leader(epoch)?;
+                partition.check_follower(*broker, epoch)
+            }
+            Self::Stranger(error) => Err((*error).into()),
+        }
+    }
+}
+
 /// How far the fetch may go.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Limits {
-    /// Bytes of the whole answer; the first batch may be larger.
+    /// Bytes of all partitions together; the first batch may be larger.
     pub(crate) max_bytes: u64,
-    /// Whether only decided records are wanted (read_committed).
-    pub(crate) committed_only: bool,
+    pub(crate) reader: Reader,
 }
 
 /// Looks at all partitions in their order (KIP-74): the first one that has records gives at least one batch.
-pub(crate) fn read_all(items: &[Item], limits: Limits) -> Findings {
+pub(crate) fn read_all(items: &[Item], limits: &Limits) -> Findings {
     let mut findings = Findings { found: Vec::with_capacity(items.len()), bytes: 0, is_urgent: false };
     for item in items {
         let room = limits.max_bytes.saturating_sub(findings.bytes);
         let found = match &item.partition {
             Ok(partition) => {
                 let is_first = findings.bytes == 0;
-                read(partition, &item.wanted, room, is_first, limits.committed_only)
+                read(partition, &item.wanted, room, is_first, &limits.reader)
                     .unwrap_or_else(|refused| Found::Failed(by_topic(&item.topic, refused)))
             }
             Err(refused) => Found::Failed(*refused),
         };
         match &found {
-            Found::Readable { offsets, read: Some(read) } => {
+            Found::Readable { upper, read: Some(read), .. } => {
                 findings.bytes += read.bytes();
-                let upper = if limits.committed_only { offsets.last_stable } else { offsets.high_watermark };
-                findings.is_urgent |= read.next_offset < upper;
+                findings.is_urgent |= read.next_offset < *upper;
             }
             Found::Readable { .. } => {}
-            Found::Diverging { .. } | Found::Failed(_) => findings.is_urgent = true,
+            Found::Diverging { .. } | Found::Nearer { .. } | Found::Failed(_) => findings.is_urgent = true,
         }
         findings.found.push(found);
     }
@@ -99,31 +150,24 @@ fn by_topic(topic: &TopicRef, refused: Refused) -> Refused {
     }
 }
 
-fn read(
-    partition: &Partition,
-    wanted: &Wanted,
-    room: u64,
-    is_first: bool,
-    committed_only: bool,
-) -> Result<Found, Refused> {
-    partition.check_leader(wanted.current_leader_epoch)?;
+fn read(partition: &Partition, wanted: &Wanted, room: u64, is_first: bool, reader: &Reader) -> Result<Found, Refused> {
+    reader.check(partition, wanted.current_leader_epoch)?;
     let offsets = partition.offsets();
     let log = partition.log();
-    if wanted.last_fetched_epoch >= 0 {
-        let (epoch, end_offset) = log.epoch_end(wanted.last_fetched_epoch);
-        if epoch < 0 || end_offset < 0 || wanted.fetch_offset < offsets.log_start {
-            return Err(ErrorCode::OffsetOutOfRange.into());
-        }
-        if epoch < wanted.last_fetched_epoch || end_offset < wanted.fetch_offset {
-            return Ok(Found::Diverging { offsets, epoch, end_offset });
-        }
+    if let Some(end) = partition.diverging(wanted.fetch_offset, wanted.last_fetched_epoch, &offsets)? {
+        return Ok(Found::Diverging { offsets, end });
     }
-    let upper = if committed_only { offsets.last_stable } else { offsets.high_watermark };
+    if let Reader::Consumer { nearest: Some(nearest), .. } = reader
+        && let Some(replica) = partition.read_replica(&nearest.rack, wanted.fetch_offset, &nearest.image)
+    {
+        return Ok(Found::Nearer { offsets, replica });
+    }
+    let upper = reader.upper(&offsets);
     if wanted.fetch_offset == upper && log.offline().is_none() {
         // Where consumers that keep up stand: nothing need be looked up.
-        return Ok(Found::Readable { offsets, read: None });
+        return Ok(Found::Readable { offsets, upper, read: None });
     }
     let max_bytes = room.min(u64::try_from(wanted.max_bytes).unwrap_or(0));
     let read = log.read(wanted.fetch_offset, max_bytes, upper, is_first).map_err(|error| read_refusal(&error))?;
-    Ok(Found::Readable { offsets, read: Some(read).filter(|read| read.bytes() > 0) })
+    Ok(Found::Readable { offsets, upper, read: Some(read).filter(|read| read.bytes() > 0) })
 }

@@ -1,15 +1,21 @@
 //! Fetch sessions (KIP-227): what a client need not say again, and what we need not tell it again.
 //!
-//! A session is a state machine without I/O: requests add and forget partitions, answers are compared with what the client
-//! was told before. Rules as in Kafka's `FetchSession` and `FetchManager`.
+//! A session also saves us from looking: it subscribes to its partitions, and a fetch looks only at those that have news, of
+//! which the client said something new, or that had more than fitted the last time. However many others there are, they
+//! cost it nothing. Rules as in Kafka's `FetchSession` and `FetchManager`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use taffrail_core::collections::HashMap;
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::ids::{LeaderEpoch, Offset, PartitionIndex};
 use taffrail_protocol::data::TopicRef;
 use taffrail_protocol::message::StrBytes;
+
+use super::read::Item;
+use crate::replica::news::News;
+use crate::replica::{Partition, Reach, Refused, Subscribed};
 
 /// Partitions that one session may hold; a client with more gets no session.
 pub(crate) const SESSION_PARTITIONS_MAX: usize = 100_000;
@@ -59,28 +65,39 @@ pub(crate) struct Told {
     pub(crate) records_bytes: usize,
     pub(crate) high_watermark: Offset,
     pub(crate) log_start_offset: Offset,
-    pub(crate) diverging: bool,
+    /// There is something that it must act on: where its log parts from ours, or a replica that it should rather ask.
+    pub(crate) is_pressing: bool,
+    /// There is more to read than it was given.
+    pub(crate) has_rest: bool,
 }
 
-#[derive(Debug)]
 struct Cached {
     key: PartitionKey,
     wanted: Wanted,
+    /// Its turn: those with lower ones are served first.
+    place: u64,
+    /// What tells of its news, while the partition is here.
+    subscribed: Option<Subscribed>,
     /// What the client was told last; -1 = nothing that it may keep.
     high_watermark: Offset,
     log_start_offset: Offset,
 }
 
 /// One client's session.
-#[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: i32,
     /// Epoch that the next request must have.
     pub(crate) epoch: i32,
     pub(crate) uses_topic_ids: bool,
-    /// In the order in which they are served: those that gave records go to the end, so that all get their turn.
-    order: BTreeMap<u64, Cached>,
-    places: HashMap<PartitionKey, u64>,
+    /// How far its client reads.
+    pub(crate) reach: Reach,
+    news: Arc<News>,
+    /// By number; `None` = the number is free.
+    partitions: Vec<Option<Cached>>,
+    free: Vec<u32>,
+    numbers: HashMap<PartitionKey, u32>,
+    /// The numbers of those that are worth a look, by their places.
+    due: BTreeMap<u64, u32>,
     next_place: u64,
 }
 
@@ -90,50 +107,124 @@ pub(crate) fn next_epoch(epoch: i32) -> i32 {
 }
 
 impl Session {
-    pub(crate) fn new(id: i32, uses_topic_ids: bool) -> Self {
-        let epoch = next_epoch(EPOCH_INITIAL);
-        Self { id, epoch, uses_topic_ids, order: BTreeMap::new(), places: HashMap::default(), next_place: 0 }
+    pub(crate) fn new(id: i32, uses_topic_ids: bool, reach: Reach) -> Self {
+        Self {
+            id,
+            epoch: next_epoch(EPOCH_INITIAL),
+            uses_topic_ids,
+            reach,
+            news: News::new(),
+            partitions: Vec::new(),
+            free: Vec::new(),
+            numbers: HashMap::default(),
+            due: BTreeMap::new(),
+            next_place: 0,
+        }
     }
 
     /// Partitions in it.
     pub(crate) fn len(&self) -> usize {
-        self.order.len()
+        self.numbers.len()
     }
 
-    /// Adds a partition at the end, or changes what is wanted of it.
-    pub(crate) fn want(&mut self, key: &PartitionKey, wanted: Wanted) {
-        if let Some(cached) = self.places.get(key).and_then(|place| self.order.get_mut(place)) {
+    /// What its partitions tell.
+    pub(crate) fn news(&self) -> &Arc<News> {
+        &self.news
+    }
+
+    /// Adds a partition at the end, or changes what is wanted of it. Gives its number.
+    pub(crate) fn want(&mut self, key: &PartitionKey, wanted: Wanted) -> u32 {
+        if let Some(&number) = self.numbers.get(key)
+            && let Some(cached) = self.partitions.get_mut(number as usize).and_then(Option::as_mut)
+        {
             cached.wanted = wanted;
-            return;
+            self.due.insert(cached.place, number);
+            return number;
         }
-        self.append(Cached { key: key.detached(), wanted, high_watermark: -1, log_start_offset: -1 });
+        let (key, place) = (key.detached(), self.take_place());
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.partitions.push(None);
+            // Sessions are bounded far below this.
+            u32::try_from(self.partitions.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.numbers.insert(key.clone(), number);
+        self.due.insert(place, number);
+        self.partitions[number as usize] =
+            Some(Cached { key, wanted, place, subscribed: None, high_watermark: -1, log_start_offset: -1 });
+        number
     }
 
-    fn append(&mut self, cached: Cached) {
-        self.places.insert(cached.key.clone(), self.next_place);
-        self.order.insert(self.next_place, cached);
+    fn take_place(&mut self) -> u64 {
         self.next_place += 1;
+        self.next_place - 1
     }
 
     /// Takes a partition out.
     pub(crate) fn forget(&mut self, key: &PartitionKey) {
-        if let Some(place) = self.places.remove(key) {
-            self.order.remove(&place);
+        if let Some(number) = self.numbers.remove(key)
+            && let Some(cached) = self.partitions.get_mut(number as usize).and_then(Option::take)
+        {
+            self.due.remove(&cached.place);
+            self.free.push(number);
         }
     }
 
-    /// The partitions in the order in which they are to be served.
-    pub(crate) fn partitions(&self) -> impl Iterator<Item = (&PartitionKey, Wanted)> {
-        self.order.values().map(|cached| (&cached.key, cached.wanted))
+    /// The partitions that are worth a look, in the order in which they are to be served. `find` finds those that were not
+    /// here, or are not any more.
+    pub(crate) fn due(&mut self, find: impl Fn(&PartitionKey) -> Result<Arc<Partition>, Refused>) -> Vec<Item> {
+        let Self { news, partitions, due, reach, .. } = self;
+        news.drain(|number| {
+            // One that was forgotten meanwhile may have told.
+            if let Some(Some(cached)) = partitions.get(number as usize) {
+                due.insert(cached.place, number);
+            }
+        });
+        let mut items = Vec::with_capacity(due.len());
+        for &number in due.values() {
+            let Some(Some(cached)) = partitions.get_mut(number as usize) else { continue };
+            let partition = match cached.subscribed.take() {
+                Some(here) if !here.partition().is_gone() => Ok(here),
+                // It has told of its end, and this look tells the client; the next one looks for its next life.
+                Some(gone) => Err(Ok(Arc::clone(gone.partition()))),
+                None => {
+                    let found = find(&cached.key).map(|partition| partition.subscribe(*reach, news, number));
+                    found.map_err(Err)
+                }
+            };
+            let partition = match partition {
+                Ok(subscribed) => {
+                    // What comes during the look is news again.
+                    subscribed.looked_at();
+                    let partition = Arc::clone(subscribed.partition());
+                    cached.subscribed = Some(subscribed);
+                    Ok(partition)
+                }
+                Err(instead) => instead,
+            };
+            let (topic, index) = (cached.key.topic.clone(), cached.key.partition);
+            items.push(Item { topic, index, wanted: cached.wanted, partition, number });
+        }
+        items
     }
 
     /// Notes what is to be said of a partition; tells whether the client must hear it. Other partitions can be left out of
     /// an incremental answer, because nothing about them is new.
-    pub(crate) fn tell(&mut self, key: &PartitionKey, told: &Told) -> bool {
-        // Forgotten meanwhile by a request that overtook this one: the client does not expect it.
-        let Some(&place) = self.places.get(key) else { return false };
-        let Some(cached) = self.order.get_mut(&place) else { return false };
-        let mut must_hear = told.records_bytes > 0 || told.diverging;
+    pub(crate) fn tell(&mut self, number: u32, told: &Told) -> bool {
+        let must_hear = self.remember(number, told);
+        let is_settled =
+            told.error == ErrorCode::None && told.records_bytes == 0 && !told.is_pressing && !told.has_rest;
+        if is_settled && let Some(Some(cached)) = self.partitions.get(number as usize) {
+            self.due.remove(&cached.place);
+        }
+        must_hear
+    }
+
+    /// [`Self::tell`] in an answer that tells of every partition: all stay due for another look, because news between the
+    /// first one and the subscription were not heard.
+    pub(crate) fn remember(&mut self, number: u32, told: &Told) -> bool {
+        let place = self.next_place;
+        let Some(Some(cached)) = self.partitions.get_mut(number as usize) else { return false };
+        let mut must_hear = told.records_bytes > 0 || told.is_pressing;
         if cached.high_watermark != told.high_watermark || cached.log_start_offset != told.log_start_offset {
             cached.high_watermark = told.high_watermark;
             cached.log_start_offset = told.log_start_offset;
@@ -144,10 +235,12 @@ impl Session {
             cached.high_watermark = -1;
             must_hear = true;
         }
-        if told.records_bytes > 0
-            && let Some(cached) = self.order.remove(&place)
-        {
-            self.append(cached);
+        if told.records_bytes > 0 {
+            // It has had its turn.
+            self.due.remove(&cached.place);
+            cached.place = place;
+            self.due.insert(place, number);
+            self.next_place += 1;
         }
         must_hear
     }
@@ -164,11 +257,17 @@ mod tests {
     const WANTED: Wanted = Wanted { fetch_offset: 0, max_bytes: 100, current_leader_epoch: -1, last_fetched_epoch: -1 };
 
     fn told(records_bytes: usize, high_watermark: Offset) -> Told {
-        Told { error: ErrorCode::None, records_bytes, high_watermark, log_start_offset: 0, diverging: false }
+        let error = ErrorCode::None;
+        Told { error, records_bytes, high_watermark, log_start_offset: 0, is_pressing: false, has_rest: false }
     }
 
-    fn order(session: &Session) -> Vec<PartitionIndex> {
-        session.partitions().map(|(key, _)| key.partition).collect()
+    fn session() -> Session {
+        Session::new(7, false, Reach::Committed)
+    }
+
+    /// The partitions that are due; none of them is here.
+    fn due(session: &mut Session) -> Vec<PartitionIndex> {
+        session.due(|_| Err(ErrorCode::UnknownTopicOrPartition.into())).iter().map(|item| item.index).collect()
     }
 
     #[test]
@@ -180,46 +279,75 @@ mod tests {
 
     #[test]
     fn only_what_is_new_is_told_again() {
-        let mut session = Session::new(7, false);
-        let partition = key("t", 0);
-        session.want(&partition, WANTED);
-        assert!(session.tell(&partition, &told(0, 5)), "the first answer is new");
-        assert!(!session.tell(&partition, &told(0, 5)), "nothing is new");
-        assert!(session.tell(&partition, &told(0, 6)), "the high watermark is");
-        assert!(session.tell(&partition, &Told { log_start_offset: 2, ..told(0, 6) }), "the log start is");
-        assert!(session.tell(&partition, &Told { log_start_offset: 2, ..told(10, 6) }), "records are");
-        assert!(session.tell(&partition, &Told { log_start_offset: 2, diverging: true, ..told(0, 6) }));
+        let mut session = session();
+        let number = session.want(&key("t", 0), WANTED);
+        assert!(session.tell(number, &told(0, 5)), "the first answer is new");
+        assert!(!session.tell(number, &told(0, 5)), "nothing is new");
+        assert!(session.tell(number, &told(0, 6)), "the high watermark is");
+        assert!(session.tell(number, &Told { log_start_offset: 2, ..told(0, 6) }), "the log start is");
+        assert!(session.tell(number, &Told { log_start_offset: 2, ..told(10, 6) }), "records are");
+        assert!(session.tell(number, &Told { log_start_offset: 2, is_pressing: true, ..told(0, 6) }));
         let failed = Told { error: ErrorCode::NotLeaderOrFollower, log_start_offset: 2, ..told(0, 6) };
-        assert!(session.tell(&partition, &failed), "an error is told");
-        assert!(session.tell(&partition, &failed), "as long as it lasts");
-        assert!(session.tell(&partition, &Told { log_start_offset: 2, ..told(0, 6) }), "and so is its end");
-        assert!(!session.tell(&partition, &Told { log_start_offset: 2, ..told(0, 6) }));
+        assert!(session.tell(number, &failed), "an error is told");
+        assert!(session.tell(number, &failed), "as long as it lasts");
+        assert!(session.tell(number, &Told { log_start_offset: 2, ..told(0, 6) }), "and so is its end");
+        assert!(!session.tell(number, &Told { log_start_offset: 2, ..told(0, 6) }));
     }
 
     #[test]
     fn partitions_that_gave_records_go_to_the_end_so_that_others_get_their_turn() {
-        let mut session = Session::new(7, false);
-        for partition in 0..3 {
-            session.want(&key("t", partition), WANTED);
+        let mut session = session();
+        let numbers: Vec<u32> = (0..3).map(|partition| session.want(&key("t", partition), WANTED)).collect();
+        assert_eq!(due(&mut session), [0, 1, 2]);
+        session.tell(numbers[0], &told(10, 5));
+        assert_eq!(due(&mut session), [1, 2, 0]);
+        session.tell(numbers[2], &Told { has_rest: true, ..told(0, 5) });
+        assert_eq!(due(&mut session), [1, 2, 0], "what did not fit keeps its turn");
+    }
+
+    #[test]
+    fn partitions_of_which_nothing_is_left_to_say_are_not_looked_at_again() {
+        let mut session = session();
+        let numbers: Vec<u32> = (0..5).map(|partition| session.want(&key("t", partition), WANTED)).collect();
+        let unsettled = [
+            told(10, 5),
+            Told { error: ErrorCode::NotLeaderOrFollower, ..told(0, 5) },
+            Told { is_pressing: true, ..told(0, 5) },
+            Told { has_rest: true, ..told(0, 5) },
+        ];
+        for (number, told) in numbers.iter().zip(&unsettled) {
+            session.tell(*number, told);
         }
-        assert_eq!(order(&session), [0, 1, 2]);
-        session.tell(&key("t", 0), &told(10, 5));
-        assert_eq!(order(&session), [1, 2, 0]);
-        session.tell(&key("t", 2), &told(0, 5));
-        assert_eq!(order(&session), [1, 2, 0]);
+        session.tell(numbers[4], &told(0, 5));
+        assert_eq!(due(&mut session), [1, 2, 3, 0]);
+        session.want(&key("t", 4), Wanted { fetch_offset: 9, ..WANTED });
+        assert_eq!(due(&mut session), [1, 2, 3, 4, 0], "the client wants something else of it");
+    }
+
+    #[test]
+    fn after_an_answer_that_tells_of_all_all_are_looked_at_once_more() {
+        let mut session = session();
+        let number = session.want(&key("t", 0), WANTED);
+        assert!(session.remember(number, &told(0, 5)));
+        assert_eq!(due(&mut session), [0]);
+        assert!(!session.tell(number, &told(0, 5)), "it was told");
+        assert_eq!(due(&mut session), [0; 0]);
     }
 
     #[test]
     fn requests_add_change_and_forget_partitions() {
-        let mut session = Session::new(7, false);
+        let mut session = session();
         session.want(&key("t", 0), WANTED);
-        session.want(&key("t", 1), WANTED);
+        let forgotten = session.want(&key("t", 1), WANTED);
         session.want(&key("t", 0), Wanted { fetch_offset: 9, ..WANTED });
         session.forget(&key("t", 1));
         session.forget(&key("t", 5));
-        let all: Vec<_> = session.partitions().map(|(key, wanted)| (key.partition, wanted.fetch_offset)).collect();
+        let items = session.due(|_| Err(ErrorCode::UnknownTopicOrPartition.into()));
+        let all: Vec<_> = items.iter().map(|item| (item.index, item.wanted.fetch_offset)).collect();
         assert_eq!(all, [(0, 9)]);
-        assert!(!session.tell(&key("t", 1), &told(10, 5)), "a forgotten partition is not told of");
+        assert!(!session.tell(forgotten, &told(10, 5)), "a forgotten partition is not told of");
         assert_eq!(session.len(), 1);
+        assert_eq!(session.want(&key("t", 2), WANTED), forgotten, "numbers are used again");
+        assert_eq!(due(&mut session), [0, 2]);
     }
 }

@@ -37,6 +37,10 @@ pub struct Metrics {
     pub(crate) under_min_isr: IntGauge,
     /// Led partitions with just their minimum.
     pub(crate) at_min_isr: IntGauge,
+    /// Replicas that fell out of sync.
+    pub(crate) isr_shrinks: IntCounter,
+    /// Replicas that came back in sync.
+    pub(crate) isr_expands: IntCounter,
 }
 
 impl Default for Metrics {
@@ -53,14 +57,11 @@ impl Metrics {
             let name = format!("kafka_server_replicamanager_{name}");
             register(&registry, made(IntGauge::new(name, help)))
         };
-        for (name, help) in [
-            ("isrshrinks", "How often a replica fell out of sync."),
-            ("isrexpands", "How often a replica came back in sync."),
-        ] {
-            // They count from the start, so that a rate over them is there before the first one.
+        // They count from the start, so that a rate over them is there before the first one.
+        let counter = |name: &str, help: &str| {
             let name = format!("kafka_server_replicamanager_{name}_total");
-            register(&registry, made(IntCounter::new(name, help)));
-        }
+            register(&registry, made(IntCounter::new(name, help)))
+        };
         let connections = made(IntGaugeVec::new(
             Opts::new("kafka_server_socket_server_metrics_connection_count", "Open connections."),
             &["listener"],
@@ -76,6 +77,8 @@ impl Metrics {
             under_replicated: replicas("underreplicatedpartitions", "Led partitions with replicas out of sync."),
             under_min_isr: replicas("underminisrpartitioncount", "Led partitions below their minimum of replicas."),
             at_min_isr: replicas("atminisrpartitioncount", "Led partitions at their minimum of replicas."),
+            isr_shrinks: counter("isrshrinks", "How often a replica fell out of sync."),
+            isr_expands: counter("isrexpands", "How often a replica came back in sync."),
             registry,
         }
     }

@@ -11,7 +11,7 @@ use taffrail_core::partition::follower_high_watermark;
 use taffrail_core::record::Batch;
 use taffrail_storage::{AppendError, LogError};
 
-use super::partition::Partition;
+use super::partition::{Office, Partition};
 
 /// Whom a follower follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +50,8 @@ impl Partition {
     /// Whom this broker follows, if it keeps a replica that it does not lead and somebody does.
     pub(crate) fn following(&self) -> Option<Following> {
         let state = self.state.load();
-        let is_replica = state.replicas.contains(&self.own_id) && !self.is_gone.load(Ordering::Acquire);
-        let follows = is_replica && state.has_leader() && state.leader != self.own_id;
+        let is_replica = state.replicas.contains(&self.env.own_id) && !self.is_gone();
+        let follows = is_replica && state.has_leader() && state.leader != self.env.own_id;
         follows.then(|| Following { leader: state.leader, leader_epoch: state.leader_epoch })
     }
 
@@ -70,11 +70,17 @@ impl Partition {
     ) -> Result<Followed, FollowError> {
         let _office = self.follow_in(expected_epoch)?;
         if !batches.is_empty() {
+            let bytes: usize = batches.iter().map(|batch| batch.bytes().len()).sum();
+            self.uncommitted_bytes.fetch_add(bytes as i64, Ordering::AcqRel);
             self.log.append_as_follower(batches, now_ms)?;
         }
         let offsets = self.log.offsets();
-        let end_offset = offsets.end_offset;
-        self.advance(follower_high_watermark(offsets.high_watermark, leader_high_watermark, end_offset));
+        let (known, end_offset) = (offsets.high_watermark, offsets.end_offset);
+        let reached = follower_high_watermark(known, leader_high_watermark, end_offset);
+        if reached > known {
+            self.log.advance_high_watermark(reached);
+            self.tell_committed(reached);
+        }
         let is_behind = leader_log_start > offsets.log_start_offset && leader_log_start <= end_offset;
         Ok(Followed { end_offset, raise_log_start_to: is_behind.then_some(leader_log_start) })
     }
@@ -119,7 +125,7 @@ impl Partition {
     }
 
     /// Keeps this broker a follower in `expected_epoch` while the guard lives.
-    fn follow_in(&self, expected_epoch: LeaderEpoch) -> Result<RwLockWriteGuard<'_, ()>, FollowError> {
+    fn follow_in(&self, expected_epoch: LeaderEpoch) -> Result<RwLockWriteGuard<'_, Office>, FollowError> {
         let office = self.office.write();
         let is_current = self.following().is_some_and(|following| following.leader_epoch == expected_epoch);
         if is_current { Ok(office) } else { Err(FollowError::Superseded(expected_epoch)) }

@@ -1,187 +1,107 @@
 //! Replicas of partitions that this broker keeps.
 //!
 //! The manager follows the metadata: what an image says about topics is made true here before the image is published, so
-//! a leader that clients are shown has its log open.
+//! a leader that clients are shown has its log open. What that costs is in proportion to what changed.
 
+mod commits;
+mod env;
 mod following;
+mod gauges;
+mod hosted;
+mod leading;
+pub(crate) mod news;
+mod opening;
 mod partition;
 mod retry;
 mod topic;
-pub(crate) mod waiters;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
-use futures::StreamExt;
-use taffrail_core::collections::{HashMap, HashSet};
-use taffrail_core::config::{BrokerLayers, Overrides};
+use parking_lot::Mutex;
+use taffrail_core::collections::HashSet;
+use taffrail_core::config::{BrokerConfig, BrokerLayers};
+use taffrail_core::control::LagReport;
 use taffrail_core::errors::ErrorCode;
-use taffrail_core::event::{ConfigResource, MetadataEvent, PartitionState, ResourceKind};
+use taffrail_core::event::{ConfigResource, MetadataEvent, ResourceKind};
 use taffrail_core::ids::{BrokerId, PartitionIndex, TopicId, TopicPartition};
-use taffrail_core::image::{MetadataImage, TopicImage};
-use taffrail_protocol::data::TopicRef;
-use taffrail_storage::{Log, LogOptions, Storage, StorageError};
+use taffrail_core::image::{MetadataImage, PartitionKey, TopicImage};
+use taffrail_storage::{Log, Storage};
 
+use self::env::Env;
+use self::gauges::Standing;
+use self::hosted::{HostedTopic, Replica};
+use self::opening::Missing;
+use self::retry::Retry;
+use crate::metadata::MetadataCache;
 use crate::metrics::{Metrics, TopicMetrics};
+use crate::replication::IsrChanges;
+pub(crate) use commits::CommitWait;
 pub(crate) use following::FollowError;
-pub(crate) use partition::{Offsets, Partition, Refused, read_refusal};
-use retry::Retry;
+#[cfg(test)]
+pub(crate) use following::Following;
+pub(crate) use gauges::is_under_replicated;
+pub(crate) use hosted::Hosted;
+pub(crate) use leading::ReplicaFetch;
+pub(crate) use partition::{Offsets, Partition, Reach, Refused, Subscribed, read_refusal};
 pub(crate) use topic::{Topic, TopicSettings};
 
-/// Partitions that one job on the storage's threads opens, and such jobs at the same time, when many come at once.
-const OPENING_BATCH: usize = 64;
-const OPENING_MAX: usize = 32;
-
-/// The replicas of this broker. Reading the set costs an atomic load; changing it copies the table of topics.
+/// The replicas of this broker. Reading the set costs an atomic load; changing which there are copies the table of topics.
 pub(crate) struct ReplicaManager {
     own_id: BrokerId,
     storage: Arc<Storage>,
     topic_metrics: TopicMetrics,
-    gauges: Gauges,
+    env: Arc<Env>,
     hosted: ArcSwap<Hosted>,
     retry: Retry,
+    /// The partition whose followers' lags were told last, when there were too many for one report.
+    lags_told_to: Mutex<Option<PartitionKey>>,
 }
 
-struct Gauges {
-    leaders: prometheus::IntGauge,
-    partitions: prometheus::IntGauge,
-    offline: prometheus::IntGauge,
-    under_replicated: prometheus::IntGauge,
-    under_min: prometheus::IntGauge,
-    at_min: prometheus::IntGauge,
+/// What of a topic has changed.
+enum Change {
+    /// Anything may have.
+    All,
+    /// These partitions.
+    Partitions(BTreeSet<PartitionIndex>),
 }
 
-/// The topics of which this broker keeps a partition.
-#[derive(Clone, Default)]
-pub(crate) struct Hosted {
-    by_name: HashMap<Arc<str>, Arc<HostedTopic>>,
-    by_id: HashMap<TopicId, Arc<HostedTopic>>,
+/// What is done with the replicas while an image is followed.
+struct Work<'a> {
+    image: &'a MetadataImage,
+    layers: &'a BrokerLayers,
+    /// What there will be, if that is not what there was.
+    next: Option<Hosted>,
+    /// Partitions that may have changed, and those that are gone.
+    changed: Vec<Arc<Partition>>,
+    /// Logs that go.
+    leaving: Vec<Leaving>,
 }
 
-/// One of these topics.
-#[derive(Clone)]
-struct HostedTopic {
-    topic: Arc<Topic>,
-    overrides: Arc<Overrides>,
-    partitions: Vec<Replica>,
-}
-
-impl HostedTopic {
-    /// Its partitions that are served here.
-    fn served(&self) -> impl Iterator<Item = &Arc<Partition>> {
-        self.partitions.iter().filter_map(|replica| match replica {
-            Replica::Served(partition) => Some(partition),
-            _ => None,
-        })
-    }
-}
-
-/// What is here of a partition.
-#[derive(Clone)]
-enum Replica {
-    /// Other brokers keep it.
-    Elsewhere,
-    /// It is served.
-    Served(Arc<Partition>),
-    /// Its log could not be opened; that is tried again.
-    Failed,
-}
-
-/// A partition that should be here and is not open.
-#[derive(Clone)]
-struct Missing {
-    index: PartitionIndex,
-    state: Arc<PartitionState>,
-    /// Whether its log could not be opened before.
-    failed_before: bool,
-}
-
-impl Hosted {
-    fn topic(&self, topic: &TopicRef) -> Option<&Arc<HostedTopic>> {
-        match topic {
-            TopicRef::Name(name) => self.by_name.get(&**name),
-            TopicRef::Id(id) => self.by_id.get(id),
-        }
-    }
-
-    /// A partition that is kept here.
-    ///
-    /// # Errors
-    /// What a client is told, by what `image` says about the partition.
-    pub(crate) fn partition(
-        &self,
-        topic: &TopicRef,
-        index: PartitionIndex,
-        image: &MetadataImage,
-    ) -> Result<&Arc<Partition>, Refused> {
-        let replica = usize::try_from(index)
-            .ok()
-            .and_then(|index| self.topic(topic)?.partitions.get(index))
-            .unwrap_or(&Replica::Elsewhere);
-        match replica {
-            Replica::Served(partition) => Ok(partition),
-            Replica::Failed => Err(ErrorCode::KafkaStorageError.into()),
-            Replica::Elsewhere => Err(elsewhere(topic, index, image)),
-        }
-    }
-
-    /// All partitions that are served.
-    pub(crate) fn partitions(&self) -> impl Iterator<Item = &Arc<Partition>> {
-        self.by_id.values().flat_map(|topic| topic.served())
-    }
-
-    /// All partitions whose logs could not be opened.
-    fn failed(&self) -> impl Iterator<Item = (&Topic, PartitionIndex)> {
-        self.by_id.values().flat_map(|hosted| {
-            let numbered = (0..).zip(&hosted.partitions);
-            numbered.filter(|(_, replica)| matches!(replica, Replica::Failed)).map(|(index, _)| (&*hosted.topic, index))
-        })
-    }
-
-    fn insert(&mut self, topic: HostedTopic) {
-        let (topic, name, id) = (Arc::new(topic.clone()), Arc::clone(&topic.topic.name), topic.topic.id);
-        self.by_name.insert(name, Arc::clone(&topic));
-        self.by_id.insert(id, topic);
-    }
-
-    fn remove(&mut self, id: TopicId) -> Option<Arc<HostedTopic>> {
-        let topic = self.by_id.remove(&id)?;
-        // A topic of the same name may have been made meanwhile.
-        if self.by_name.get(&topic.topic.name).is_some_and(|named| named.topic.id == id) {
-            self.by_name.remove(&topic.topic.name);
-        }
-        Some(topic)
-    }
-}
-
-/// Why a partition that is not kept here is not served.
-fn elsewhere(topic: &TopicRef, index: PartitionIndex, image: &MetadataImage) -> Refused {
-    let (known, unknown) = match topic {
-        TopicRef::Name(name) => (image.topic(name), ErrorCode::UnknownTopicOrPartition),
-        TopicRef::Id(id) => (image.topic_by_id(*id), ErrorCode::UnknownTopicId),
-    };
-    let Some(known) = known else { return unknown.into() };
-    match known.partition(index) {
-        None => ErrorCode::UnknownTopicOrPartition.into(),
-        Some(state) => {
-            Refused { error: ErrorCode::NotLeaderOrFollower, leader: Some((state.leader, state.leader_epoch)) }
-        }
-    }
+/// A log that is no replica's any more.
+struct Leaving {
+    name: TopicPartition,
+    topic_id: TopicId,
+    is_open: bool,
 }
 
 impl ReplicaManager {
-    pub(crate) fn new(own_id: BrokerId, storage: Arc<Storage>, metrics: &Metrics) -> Self {
-        let gauges = Gauges {
-            leaders: metrics.leader_count.clone(),
-            partitions: metrics.partition_count.clone(),
-            offline: metrics.offline_replica_count.clone(),
-            under_replicated: metrics.under_replicated.clone(),
-            under_min: metrics.under_min_isr.clone(),
-            at_min: metrics.at_min_isr.clone(),
-        };
-        let topic_metrics = metrics.topics.clone();
-        Self { own_id, storage, topic_metrics, gauges, hosted: ArcSwap::default(), retry: Retry::default() }
+    pub(crate) fn new(
+        own_id: BrokerId,
+        storage: Arc<Storage>,
+        metadata: Arc<MetadataCache>,
+        metrics: &Metrics,
+    ) -> Self {
+        Self {
+            own_id,
+            storage,
+            topic_metrics: metrics.topics.clone(),
+            env: Env::new(own_id, metadata, metrics),
+            hosted: ArcSwap::default(),
+            retry: Retry::default(),
+            lags_told_to: Mutex::default(),
+        }
     }
 
     /// The replicas at this moment. Take it once for an answer.
@@ -199,52 +119,78 @@ impl ReplicaManager {
         &self.storage
     }
 
+    /// Changes of ISRs that leaders have proposed.
+    pub(crate) fn isr_changes(&self) -> &IsrChanges {
+        &self.env.isr_changes
+    }
+
+    /// Takes new settings.
+    pub(crate) fn set_config(&self, config: &BrokerConfig) {
+        self.env.set_lag_max_ms(config.replica_lag_time_max_ms);
+    }
+
+    /// Has every leader look whether its followers keep up.
+    pub(crate) fn check_lags(&self) {
+        self.hosted().partitions().for_each(|partition| partition.check_lag());
+    }
+
+    /// How far followers out of sync are behind, of at most `partitions_max` partitions that this broker leads; of others
+    /// the next time.
+    pub(crate) fn lags(&self, partitions_max: usize) -> LagReport {
+        let hosted = self.hosted();
+        let mut lags: LagReport = hosted
+            .partitions()
+            .filter(|partition| partition.leads() && is_under_replicated(&partition.state()))
+            .map(|partition| (partition.topic.id, partition.index, partition.lags()))
+            .filter(|(_, _, lags)| !lags.is_empty())
+            .collect();
+        if lags.len() <= partitions_max {
+            return lags;
+        }
+        lags.sort_unstable_by_key(|(topic, partition, _)| (*topic, *partition));
+        let mut told_to = self.lags_told_to.lock();
+        let after = lags.partition_point(|(topic, partition, _)| told_to.is_some_and(|to| (*topic, *partition) <= to));
+        lags.rotate_left(after);
+        lags.truncate(partitions_max);
+        *told_to = lags.last().map(|(topic, partition, _)| (*topic, *partition));
+        lags
+    }
+
     /// Makes the replicas what `image` says. `events` made it from the image before; `None` = anything may have changed.
-    /// Gives the partitions whose state is another one now, those that are gone too; all of them for `None`.
+    /// Gives the partitions that may have changed, and those that are gone.
     pub(crate) async fn follow(
         &self,
         image: &MetadataImage,
         events: Option<&[MetadataEvent]>,
         layers: &BrokerLayers,
     ) -> Vec<Arc<Partition>> {
-        let changed = match events {
-            Some(events) => changed_topics(image, events),
+        let changes = match events {
+            Some(events) => changes(image, events),
             None => {
                 let hosted = self.hosted.load();
-                image.topics().iter().map(|topic| topic.id).chain(hosted.by_id.keys().copied()).collect()
+                let all = image.topics().iter().map(|topic| topic.id).chain(hosted.ids());
+                all.map(|id| (id, Change::All)).collect()
             }
         };
-        if changed.is_empty() && events.is_some() {
-            return Vec::new();
-        }
-        let mut moved = Vec::new();
-        let mut hosted = Hosted::clone(&self.hosted.load());
+        let mut work = Work { image, layers, next: None, changed: Vec::new(), leaving: Vec::new() };
         // First what goes, then what comes: a topic that was deleted and made again uses the same folders.
-        for id in &changed {
-            if image.topic_by_id(*id).is_none()
-                && let Some(gone) = hosted.remove(*id)
-            {
-                self.hosted.store(Arc::new(hosted.clone()));
-                self.let_go(&gone).await;
-                moved.extend(gone.served().cloned());
-            }
+        for id in changes.keys().filter(|id| image.topic_by_id(**id).is_none()) {
+            self.let_go(*id, &mut work);
         }
-        for id in &changed {
+        self.finish(&mut work).await;
+        for (id, change) in &changes {
             if let Some(topic) = image.topic_by_id(*id) {
-                moved.extend(self.follow_topic(image, topic, layers, &mut hosted).await);
+                self.follow_topic(topic, change, &mut work).await;
             }
         }
-        if events.is_none() {
-            moved.extend(hosted.partitions().cloned());
-        }
-        self.hosted.store(Arc::new(hosted));
+        self.finish(&mut work).await;
         // An image of no cluster says nothing about what should be here.
         if events.is_none() && image.cluster_id().is_some() {
             self.set_aside_unknown().await;
             self.forget_gone().await;
         }
-        self.count();
-        moved
+        self.retry.arm(!self.hosted.load().failed().is_empty());
+        work.changed
     }
 
     /// Waits until logs that could not be opened are due to be tried again; for ever while there are none.
@@ -253,38 +199,67 @@ impl ReplicaManager {
     }
 
     /// Tries again to open logs that could not be opened, for instance because the disk was full. `image` is the one that
-    /// was followed last. Tells whether any is open now. The calls of this and of `follow` must not overlap.
-    pub(crate) async fn retry(&self, image: &MetadataImage, layers: &BrokerLayers) -> bool {
+    /// was followed last. Gives the partitions that are open now. The calls of this and of `follow` must not overlap.
+    pub(crate) async fn retry(&self, image: &MetadataImage, layers: &BrokerLayers) -> Vec<Arc<Partition>> {
         self.retry.begin();
-        let mut hosted = Hosted::clone(&self.hosted.load());
-        let before = hosted.failed().count();
-        let topics: BTreeSet<TopicId> = hosted.failed().map(|(topic, _)| topic.id).collect();
-        for topic in topics.into_iter().filter_map(|id| image.topic_by_id(id)) {
-            self.follow_topic(image, topic, layers, &mut hosted).await;
+        let mut failed: BTreeMap<TopicId, BTreeSet<PartitionIndex>> = BTreeMap::new();
+        for (id, index) in self.hosted.load().failed() {
+            failed.entry(*id).or_default().insert(*index);
         }
-        let after = hosted.failed().count();
-        self.hosted.store(Arc::new(hosted));
-        self.count();
-        if after < before {
-            tracing::info!(opened = before - after, left = after, "partitions that could not be opened are served now");
+        let mut work = Work { image, layers, next: None, changed: Vec::new(), leaving: Vec::new() };
+        for (id, partitions) in failed {
+            if let Some(topic) = image.topic_by_id(id) {
+                self.follow_topic(topic, &Change::Partitions(partitions), &mut work).await;
+            }
         }
-        after < before
+        self.finish(&mut work).await;
+        let left = self.hosted.load().failed().len();
+        self.retry.arm(left > 0);
+        if !work.changed.is_empty() {
+            let opened = work.changed.len();
+            tracing::info!(opened, left, "partitions that could not be opened are served now");
+        }
+        work.changed
     }
 
     /// A topic is gone: so are its partitions, whoever waits for them, and its numbers.
-    async fn let_go(&self, gone: &HostedTopic) {
+    fn let_go(&self, id: TopicId, work: &mut Work<'_>) {
+        let Some(gone) = self.known(id, work) else { return };
+        self.next(work).remove(id);
         self.topic_metrics.forget(&gone.topic.name);
-        for (index, replica) in (0..).zip(&gone.partitions) {
-            let is_open = match replica {
+        for (index, replica) in gone.replicas() {
+            match replica {
                 Replica::Elsewhere => continue,
                 Replica::Served(partition) => {
-                    partition.end();
-                    true
+                    partition.end(ErrorCode::UnknownTopicOrPartition);
+                    work.changed.push(Arc::clone(partition));
                 }
-                Replica::Failed => false,
-            };
-            let name = TopicPartition::new(Arc::clone(&gone.topic.name), index);
-            let (storage, deleted, topic_id) = (Arc::clone(&self.storage), name.clone(), gone.topic.id);
+                Replica::Failed => self.env.gauges.change(Standing::OFFLINE, Standing::GONE),
+            }
+            work.leaving.push(leaving(&gone.topic, index, replica));
+        }
+    }
+
+    /// What there will be of a topic, as far as is known now.
+    fn known(&self, id: TopicId, work: &Work<'_>) -> Option<Arc<HostedTopic>> {
+        match &work.next {
+            Some(next) => next.by_id(id).cloned(),
+            None => self.hosted.load().by_id(id).cloned(),
+        }
+    }
+
+    /// What there will be, to be changed.
+    fn next<'a>(&self, work: &'a mut Work<'_>) -> &'a mut Hosted {
+        work.next.get_or_insert_with(|| Hosted::clone(&self.hosted.load()))
+    }
+
+    /// Shows what has changed, then removes the logs that go.
+    async fn finish(&self, work: &mut Work<'_>) {
+        if let Some(next) = work.next.take() {
+            self.hosted.store(Arc::new(next));
+        }
+        for Leaving { name, topic_id, is_open } in work.leaving.drain(..) {
+            let (storage, deleted) = (Arc::clone(&self.storage), name.clone());
             let delete = move || match is_open {
                 true => storage.delete(&deleted),
                 false => storage.delete_unopened(&deleted, topic_id),
@@ -297,103 +272,79 @@ impl ReplicaManager {
         }
     }
 
-    /// Makes the replicas of a topic what `image` says; gives those whose state is another one now.
-    async fn follow_topic(
-        &self,
-        image: &MetadataImage,
-        topic: &TopicImage,
-        layers: &BrokerLayers,
-        hosted: &mut Hosted,
-    ) -> Vec<Arc<Partition>> {
-        let overrides = image.overrides(&ConfigResource::topic(Arc::clone(&topic.name))).cloned().unwrap_or_default();
-        let settings = TopicSettings::resolve(&overrides, layers);
-        let mut entry = match hosted.by_id.get(&topic.id) {
-            Some(known) => HostedTopic::clone(known),
-            None if topic.replicas_of(self.own_id).next().is_none() => return Vec::new(),
+    async fn follow_topic(&self, topic: &TopicImage, change: &Change, work: &mut Work<'_>) {
+        let entry = match self.known(topic.id, work) {
+            Some(known) => {
+                if matches!(change, Change::All) {
+                    reconfigure(&known, work);
+                }
+                known
+            }
+            None if topic.replicas_of(self.own_id).next().is_none() => return,
             None => {
-                let counters = self.topic_metrics.counters(&topic.name);
-                let shared = Topic::new(Arc::clone(&topic.name), topic.id, settings.clone(), counters);
-                HostedTopic { topic: Arc::new(shared), overrides: Arc::clone(&overrides), partitions: Vec::new() }
+                let (settings, counters) = (settings(topic, work), self.topic_metrics.counters(&topic.name));
+                Arc::new(HostedTopic::new(Arc::new(Topic::new(Arc::clone(&topic.name), topic.id, settings, counters))))
             }
         };
-        if settings.config != entry.topic.settings.load().config {
-            self.reconfigure(&entry, &settings);
-            entry.topic.settings.store(Arc::new(settings));
-        }
-        entry.overrides = overrides;
-        entry.partitions.resize(topic.partitions.len(), Replica::Elsewhere);
-        let missing: Vec<Missing> = topic
-            .replicas_of(self.own_id)
-            .filter(|(index, _)| !matches!(entry.partitions[*index as usize], Replica::Served(_)))
-            .map(|(index, state)| Missing {
-                index,
-                state: Arc::clone(state),
-                failed_before: matches!(entry.partitions[index as usize], Replica::Failed),
-            })
-            .collect();
-        let options = Arc::new(entry.topic.settings.load().log_options());
-        let open = |batch: &[Missing]| self.open(Arc::clone(&entry.topic), batch.to_vec(), Arc::clone(&options));
-        let jobs: Vec<_> = missing.chunks(OPENING_BATCH).map(open).collect();
-        let opened: Vec<Vec<(PartitionIndex, Replica)>> =
-            futures::stream::iter(jobs).buffer_unordered(OPENING_MAX).collect().await;
-        let mut moved = Vec::new();
-        for (index, replica) in opened.into_iter().flatten() {
-            if let Replica::Served(partition) = &replica {
-                moved.push(Arc::clone(partition));
-            }
-            entry.partitions[index as usize] = replica;
-        }
-        for (replica, state) in entry.partitions.iter().zip(&topic.partitions) {
-            if let Replica::Served(partition) = replica
-                && !Arc::ptr_eq(&partition.state(), state)
-            {
-                partition.follow(state);
-                moved.push(Arc::clone(partition));
-            }
-        }
-        hosted.insert(entry);
-        moved
-    }
-
-    /// Opens the logs of some partitions of a topic, or makes new ones. A failure is told once, not again for those that
-    /// failed before.
-    async fn open(
-        &self,
-        topic: Arc<Topic>,
-        partitions: Vec<Missing>,
-        options: Arc<LogOptions>,
-    ) -> Vec<(PartitionIndex, Replica)> {
-        let name = |missing: &Missing| TopicPartition::new(Arc::clone(&topic.name), missing.index);
-        let names: Vec<_> = partitions.iter().map(name).collect();
-        let (storage, topic_id) = (Arc::clone(&self.storage), topic.id);
-        let open_all = move || -> Vec<_> {
-            names.iter().map(|name| open_log(&storage, name, topic_id, Arc::clone(&options))).collect()
+        let mut missing = Vec::new();
+        let mut replicas = Vec::new();
+        let concerned: Vec<PartitionIndex> = match change {
+            Change::All => (0..topic.partition_count()).collect(),
+            Change::Partitions(partitions) => partitions.iter().copied().collect(),
         };
-        let opened = self.storage.pool().run(open_all).await;
-        let opened = opened.unwrap_or_else(|_| partitions.iter().map(|_| Err(StorageError::Busy)).collect());
-        let replica = |(missing, log): (Missing, _)| (missing.index, self.replica(&topic, missing, log));
-        partitions.into_iter().zip(opened).map(replica).collect()
-    }
-
-    fn replica(&self, topic: &Arc<Topic>, missing: Missing, log: Result<Arc<Log>, StorageError>) -> Replica {
-        let (name, partition) = (&topic.name, missing.index);
-        match log {
-            Ok(log) => {
-                let partition = Partition::new(Arc::clone(topic), partition, self.own_id, log);
-                partition.follow(&missing.state);
-                return Replica::Served(Arc::new(partition));
-            }
-            Err(error) if missing.failed_before => {
-                tracing::debug!(topic = %name, partition, %error, "a partition's log still cannot be opened");
-            }
-            Err(error) => {
-                tracing::error!(
-                    topic = %name, partition, %error,
-                    "a partition's log cannot be opened; it is tried again"
-                );
+        for index in concerned {
+            let Some(state) = topic.partition(index) else { continue };
+            match (entry.replica(index), state.replicas.contains(&self.own_id)) {
+                (Replica::Served(partition), true) => {
+                    partition.follow(state, work.image);
+                    work.changed.push(Arc::clone(partition));
+                }
+                (replica @ (Replica::Elsewhere | Replica::Failed), true) => missing.push(Missing {
+                    index,
+                    state: Arc::clone(state),
+                    failed_before: matches!(replica, Replica::Failed),
+                }),
+                (Replica::Elsewhere, false) => {}
+                (replica, false) => {
+                    // Other brokers keep it now; whoever asks here is told where it is led.
+                    if let Replica::Served(partition) = replica {
+                        partition.follow(state, work.image);
+                        partition.end(ErrorCode::NotLeaderOrFollower);
+                        work.changed.push(Arc::clone(partition));
+                    }
+                    work.leaving.push(leaving(&entry.topic, index, replica));
+                    replicas.push((index, Replica::Elsewhere));
+                }
             }
         }
-        Replica::Failed
+        let opened = self.open_all(&entry.topic, missing, work.image).await;
+        for (_, replica) in &opened {
+            if let Replica::Served(partition) = replica {
+                work.changed.push(Arc::clone(partition));
+            }
+        }
+        replicas.extend(opened);
+        if !replicas.is_empty() {
+            self.change(&entry, replicas, work);
+        }
+    }
+
+    /// Makes replicas of a topic what `replicas` says, and counts those that are or were offline.
+    fn change(&self, entry: &HostedTopic, replicas: Vec<(PartitionIndex, Replica)>, work: &mut Work<'_>) {
+        let standing = |replica: &Replica| match replica {
+            Replica::Failed => Standing::OFFLINE,
+            // Partitions that are open count themselves.
+            _ => Standing::GONE,
+        };
+        for (index, replica) in &replicas {
+            self.env.gauges.change(standing(entry.replica(*index)), standing(replica));
+        }
+        let id = entry.topic.id;
+        let next = self.next(work);
+        next.change(entry, replicas);
+        if next.by_id(id).is_none() {
+            self.topic_metrics.forget(&entry.topic.name);
+        }
     }
 
     /// The logs of partitions that no metadata know.
@@ -402,8 +353,9 @@ impl ReplicaManager {
         let mut known: HashSet<*const Log> =
             hosted.partitions().map(|partition| Arc::as_ptr(partition.log())).collect();
         // What cannot be opened for now has its log there all the same.
-        known.extend(hosted.failed().filter_map(|(topic, index)| {
-            let log = self.storage.log(&TopicPartition::new(Arc::clone(&topic.name), index))?;
+        known.extend(hosted.failed().iter().filter_map(|(id, index)| {
+            let topic = &hosted.by_id(*id)?.topic;
+            let log = self.storage.log(&TopicPartition::new(Arc::clone(&topic.name), *index))?;
             (log.topic_id() == topic.id).then_some(Arc::as_ptr(&log))
         }));
         self.storage.logs().into_iter().filter(|log| !known.contains(&Arc::as_ptr(log))).collect()
@@ -426,81 +378,66 @@ impl ReplicaManager {
         let (storage, hosted) = (Arc::clone(&self.storage), self.hosted());
         let forget = move || {
             storage.forget_gone(|partition| {
-                let topic = hosted.by_name.get(&partition.topic);
-                let replica = usize::try_from(partition.partition).ok().and_then(|index| topic?.partitions.get(index));
-                replica.is_some_and(|replica| !matches!(replica, Replica::Elsewhere))
+                let topic = hosted.by_name(&partition.topic);
+                topic.is_some_and(|topic| !matches!(topic.replica(partition.partition), Replica::Elsewhere))
             })
         };
         if let Ok(Err(error)) = self.storage.pool().run(forget).await {
             tracing::warn!(%error, "what is gone cannot be forgotten");
         }
     }
+}
 
-    fn reconfigure(&self, entry: &HostedTopic, settings: &TopicSettings) {
+/// The settings of a topic in effect.
+fn settings(topic: &TopicImage, work: &Work<'_>) -> TopicSettings {
+    let overrides = work.image.overrides(&ConfigResource::topic(Arc::clone(&topic.name))).cloned().unwrap_or_default();
+    TopicSettings::resolve(&overrides, work.layers)
+}
+
+/// Puts a topic's settings into effect, if they are other ones.
+fn reconfigure(known: &HostedTopic, work: &Work<'_>) {
+    let Some(topic) = work.image.topic_by_id(known.topic.id) else { return };
+    let settings = settings(topic, work);
+    if settings.config != known.topic.settings.load().config {
         let options = Arc::new(settings.log_options());
-        for replica in &entry.partitions {
-            if let Replica::Served(partition) = replica {
-                partition.log().set_options(Arc::clone(&options));
-            }
+        for partition in known.served() {
+            partition.log().set_options(Arc::clone(&options));
         }
-    }
-
-    /// Brings the gauges up to date.
-    fn count(&self) {
-        let hosted = self.hosted.load();
-        let (mut leaders, mut partitions, mut under_replicated, mut under_min, mut at_min) = (0, 0, 0, 0, 0);
-        for partition in hosted.partitions() {
-            partitions += 1;
-            if !partition.leads() {
-                continue;
-            }
-            leaders += 1;
-            let state = partition.state();
-            under_replicated += i64::from(state.isr.len() < state.replicas.len());
-            match partition.in_sync_against_minimum() {
-                std::cmp::Ordering::Less => under_min += 1,
-                std::cmp::Ordering::Equal if state.replicas.len() > 1 => at_min += 1,
-                _ => {}
-            }
-        }
-        let offline = hosted.failed().count() as i64;
-        self.retry.arm(offline > 0);
-        self.gauges.leaders.set(leaders);
-        self.gauges.partitions.set(partitions + offline);
-        self.gauges.offline.set(offline);
-        self.gauges.under_replicated.set(under_replicated);
-        self.gauges.under_min.set(under_min);
-        self.gauges.at_min.set(at_min);
+        known.topic.settings.store(Arc::new(settings));
     }
 }
 
-/// The log of a partition, made if there is none. A folder that belongs to another life of the topic is set aside.
-fn open_log(
-    storage: &Storage,
-    name: &TopicPartition,
-    topic_id: TopicId,
-    options: Arc<LogOptions>,
-) -> Result<Arc<Log>, StorageError> {
-    match storage.create(name, topic_id, Arc::clone(&options)) {
-        Err(StorageError::TopicIdMismatch { .. }) => {
-            storage.set_aside(name)?;
-            storage.create(name, topic_id, options)
-        }
-        opened => opened,
+fn leaving(topic: &Topic, index: PartitionIndex, replica: &Replica) -> Leaving {
+    Leaving {
+        name: TopicPartition::new(Arc::clone(&topic.name), index),
+        topic_id: topic.id,
+        is_open: matches!(replica, Replica::Served(_)),
     }
 }
 
-/// The topics that these events are about.
-fn changed_topics(image: &MetadataImage, events: &[MetadataEvent]) -> BTreeSet<TopicId> {
-    let topic = |event: &MetadataEvent| match event {
-        MetadataEvent::TopicCreated { topic_id, .. }
-        | MetadataEvent::PartitionCreated { topic_id, .. }
-        | MetadataEvent::PartitionChanged { topic_id, .. }
-        | MetadataEvent::TopicDeleted { topic_id, .. } => Some(*topic_id),
-        MetadataEvent::ConfigChanged { resource, .. } if resource.kind == ResourceKind::Topic => {
-            image.topic(&resource.name).map(|topic| topic.id)
+/// What these events change, by topic.
+fn changes(image: &MetadataImage, events: &[MetadataEvent]) -> BTreeMap<TopicId, Change> {
+    let mut changes: BTreeMap<TopicId, Change> = BTreeMap::new();
+    for event in events {
+        let (id, partition) = match event {
+            MetadataEvent::PartitionCreated { topic_id, partition, .. }
+            | MetadataEvent::PartitionChanged { topic_id, partition, .. } => (*topic_id, Some(*partition)),
+            MetadataEvent::TopicCreated { topic_id, .. } | MetadataEvent::TopicDeleted { topic_id, .. } => {
+                (*topic_id, None)
+            }
+            MetadataEvent::ConfigChanged { resource, .. } if resource.kind == ResourceKind::Topic => {
+                let Some(topic) = image.topic(&resource.name) else { continue };
+                (topic.id, None)
+            }
+            _ => continue,
+        };
+        match (changes.entry(id).or_insert_with(|| Change::Partitions(BTreeSet::new())), partition) {
+            (Change::Partitions(partitions), Some(partition)) => {
+                partitions.insert(partition);
+            }
+            (change, None) => *change = Change::All,
+            (Change::All, Some(_)) => {}
         }
-        _ => None,
-    };
-    events.iter().filter_map(topic).collect()
+    }
+    changes
 }

@@ -1,31 +1,73 @@
-//! One replica of one partition.
+//! One replica of one partition: what it is to the cluster, and what there is to read of it. How it is led and how it
+//! follows is beside this.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::PartitionState;
 use taffrail_core::ids::{BrokerId, LeaderEpoch, Offset, PartitionIndex};
-use taffrail_core::record::Batch;
-use taffrail_storage::{AppendError, Appended, Log, ReadError};
+use taffrail_core::image::{MetadataImage, PartitionKey};
+use taffrail_core::partition::{Leadership, check_leader_epoch};
+use taffrail_storage::{Log, LogObserver, ReadError};
+use tokio::sync::Notify;
 
+use super::commits::Commits;
+use super::env::Env;
+use super::gauges::Standing;
+use super::news::{News, Subscribers, Subscription};
 use super::topic::Topic;
-use super::waiters::Waiters;
 
 /// A replica that this broker keeps. Its log may be offline, which shows when it is used.
 pub(crate) struct Partition {
     pub(crate) topic: Arc<Topic>,
     pub(crate) index: PartitionIndex,
-    pub(super) own_id: BrokerId,
+    pub(super) env: Arc<Env>,
     pub(super) log: Arc<Log>,
     pub(super) state: ArcSwap<PartitionState>,
-    /// Held for reading while the leader appends, for writing while the office changes or a follower changes its log: so
-    /// nothing is appended in an office that is over. The state changes only under it.
-    pub(super) office: RwLock<()>,
-    pub(super) is_gone: AtomicBool,
-    pub(crate) waiters: Waiters,
+    /// Held for reading while the leader appends or hears of followers, for writing while the office changes or a follower
+    /// changes its log: so nothing is done in an office that is over. The state changes only under it.
+    pub(super) office: RwLock<Office>,
+    /// Why it is not here any more.
+    gone: OnceLock<ErrorCode>,
+    standing: Mutex<Standing>,
+    /// Bytes that were appended since the high watermark reached the end of the log; some may be committed.
+    pub(super) uncommitted_bytes: AtomicI64,
+    /// Producers that wait for the high watermark.
+    pub(super) commits: Commits,
+    /// Who reads up to the high watermark.
+    pub(super) readers: Subscribers,
+    /// Who reads up to the end of the log.
+    pub(super) followers: Subscribers,
+    /// Wakes those who wait for all replicas to begin later.
+    pub(super) low_watermark_moved: Notify,
+}
+
+/// What this broker is to a partition.
+#[derive(Default)]
+pub(super) struct Office {
+    /// The first of the leader epochs in which it has led without a break, as far as it knows; `None` = it does not lead.
+    pub(super) led_since: Option<LeaderEpoch>,
+    /// What it knows of its followers, if it leads and there can be any. The lock is held for microseconds.
+    pub(super) leadership: Option<Mutex<Leadership>>,
+}
+
+/// How far somebody reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Up to the high watermark, like a consumer.
+    Committed,
+    /// Up to the end of the log, like a follower.
+    LogEnd,
+}
+
+/// A subscription to a partition's news that lasts as long as this lives.
+pub(crate) struct Subscribed {
+    partition: Arc<Partition>,
+    reach: Reach,
+    subscription: Arc<Subscription>,
 }
 
 /// Why a partition does not do what was asked. Carries what a client needs to find the right broker.
@@ -48,25 +90,39 @@ pub(crate) struct Offsets {
     pub(crate) log_start: Offset,
     pub(crate) last_stable: Offset,
     pub(crate) high_watermark: Offset,
+    pub(crate) log_end: Offset,
 }
 
 impl Partition {
-    pub(super) fn new(topic: Arc<Topic>, index: PartitionIndex, own_id: BrokerId, log: Arc<Log>) -> Self {
-        Self {
+    pub(super) fn new(topic: Arc<Topic>, index: PartitionIndex, env: Arc<Env>, log: Arc<Log>) -> Arc<Self> {
+        let partition = Arc::new(Self {
             topic,
             index,
-            own_id,
+            env,
             state: ArcSwap::from_pointee(PartitionState::new(Vec::new(), Vec::new())),
             log,
-            office: RwLock::new(()),
-            is_gone: AtomicBool::new(false),
-            waiters: Waiters::default(),
-        }
+            office: RwLock::default(),
+            gone: OnceLock::new(),
+            standing: Mutex::new(Standing::GONE),
+            uncommitted_bytes: AtomicI64::new(0),
+            commits: Commits::default(),
+            readers: Subscribers::default(),
+            followers: Subscribers::default(),
+            low_watermark_moved: Notify::new(),
+        });
+        let observer = Arc::downgrade(&partition);
+        partition.log.observe(observer);
+        partition
     }
 
     /// Its log.
     pub(crate) fn log(&self) -> &Arc<Log> {
         &self.log
+    }
+
+    /// Topic and number.
+    pub(crate) fn key(&self) -> PartitionKey {
+        (self.topic.id, self.index)
     }
 
     /// Who keeps and leads it, as far as this broker knows.
@@ -76,117 +132,94 @@ impl Partition {
 
     /// Whether this broker leads it.
     pub(crate) fn leads(&self) -> bool {
-        self.state.load().leader == self.own_id
+        self.state.load().leader == self.env.own_id
     }
 
-    /// Takes over what the metadata say. Whoever waits has to look again.
-    pub(super) fn follow(&self, state: &Arc<PartitionState>) {
-        let _office = self.office.write();
+    /// Whether other brokers keep it too.
+    pub(crate) fn has_followers(&self) -> bool {
+        self.state.load().replicas.len() > 1
+    }
+
+    /// Takes over what `image` says of it. Whoever waits for what may have changed by that is told.
+    pub(super) fn follow(self: &Arc<Self>, state: &Arc<PartitionState>, image: &MetadataImage) {
+        let mut office = self.office.write();
         let before = self.state.swap(Arc::clone(state));
-        if state.leader == self.own_id {
-            self.log.begin_epoch(state.leader_epoch);
-            // The only replica in sync has committed all that it has; with others, their fetches tell.
-            if state.isr.len() <= 1 {
-                self.advance(self.log.end_offset());
-            }
+        let has_another_leader = before.leader_epoch != state.leader_epoch || before.leader != state.leader;
+        if state.leader == self.env.own_id {
+            self.lead(&mut office, state, image, has_another_leader);
+        } else {
+            *office = Office::default();
+            self.commits.fail(ErrorCode::NotLeaderOrFollower);
         }
-        if before.leader_epoch != state.leader_epoch || before.leader != state.leader {
-            self.waiters.changed();
+        drop(office);
+        if has_another_leader {
+            self.readers.changed();
+            self.followers.changed();
         }
+        self.low_watermark_moved.notify_waiters();
+        self.count();
     }
 
-    /// The topic was deleted. Whoever still holds the partition, or waits for it, finds that out.
-    pub(super) fn end(&self) {
-        self.is_gone.store(true, Ordering::Release);
-        self.waiters.changed();
+    /// It is not here any more; whoever still holds it, or waits for it, is told `why`.
+    pub(super) fn end(&self, why: ErrorCode) {
+        let mut office = self.office.write();
+        // Whoever came first has said why.
+        let _ = self.gone.set(why);
+        *office = Office::default();
+        self.commits.fail(why);
+        drop(office);
+        self.readers.changed();
+        self.followers.changed();
+        self.low_watermark_moved.notify_waiters();
+        self.count();
+    }
+
+    /// Whether it is not here any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.get().is_some()
+    }
+
+    /// Brings the gauges up to date.
+    fn count(&self) {
+        let now = match self.gone.get() {
+            Some(_) => Standing::GONE,
+            None if self.leads() => Standing::leads(&self.state.load(), self.in_sync_against_minimum()),
+            None => Standing::FOLLOWS,
+        };
+        let mut standing = self.standing.lock();
+        self.env.gauges.change(*standing, now);
+        *standing = now;
     }
 
     /// Refuses who believes in another leader epoch, or asks a broker that does not lead. `epoch` -1 = does not say.
     pub(crate) fn check_leader(&self, epoch: LeaderEpoch) -> Result<LeaderEpoch, Refused> {
-        if self.is_gone.load(Ordering::Acquire) {
-            return Err(ErrorCode::UnknownTopicOrPartition.into());
-        }
+        self.check_replica(epoch, false)
+    }
+
+    /// [`Self::check_leader`] for who may as well read from a follower.
+    pub(crate) fn check_replica(&self, epoch: LeaderEpoch, may_follow: bool) -> Result<LeaderEpoch, Refused> {
         let state = self.state.load();
         let leader = Some((state.leader, state.leader_epoch));
-        let refused = |error| Err(Refused { error, leader });
-        match epoch {
-            -1 => {}
-            older if older < state.leader_epoch => return refused(ErrorCode::FencedLeaderEpoch),
-            newer if newer > state.leader_epoch => return refused(ErrorCode::UnknownLeaderEpoch),
-            _ => {}
+        if let Some(why) = self.gone.get() {
+            return Err(Refused { error: *why, leader });
         }
-        if state.leader == self.own_id { Ok(state.leader_epoch) } else { refused(ErrorCode::NotLeaderOrFollower) }
-    }
-
-    /// Appends batches that were judged before, as the leader; `done` gets what became of each, in their order.
-    /// `all_in_sync`: the producers want every replica in sync to have them (acks=all), so there must be enough of them.
-    pub(crate) fn append_each(
-        &self,
-        batches: &[Batch],
-        all_in_sync: bool,
-        now_ms: i64,
-        mut done: impl FnMut(Result<Appended, Refused>),
-    ) {
-        let _office = self.office.read();
-        let leader_epoch = match self.check_appendable(all_in_sync) {
-            Ok(leader_epoch) => leader_epoch,
-            Err(refused) => return batches.iter().for_each(|_| done(Err(refused))),
-        };
-        let (mut bytes, mut records, mut end_offset) = (0, 0, None);
-        let mut appending = batches.iter();
-        self.log.append_each(batches, leader_epoch, now_ms, |result| {
-            if let (Some(batch), Ok(appended)) = (appending.next(), &result)
-                && !appended.duplicate
-            {
-                bytes += batch.bytes().len() as u64;
-                records += u64::try_from(batch.header().record_count).unwrap_or(0);
-                end_offset = Some(appended.last_offset + 1);
-            }
-            done(result.map_err(|error| append_refusal(&error)));
-        });
-        if let Some(end_offset) = end_offset {
-            let counters = &self.topic.counters;
-            counters.bytes_in.inc_by(bytes);
-            counters.messages_in.inc_by(records);
-            if self.state.load().isr.len() <= 1 {
-                self.advance(end_offset);
-            }
-            self.waiters.grown(bytes as i64);
+        check_leader_epoch(state.leader_epoch, epoch).map_err(|error| Refused { error, leader })?;
+        if state.leader == self.env.own_id || (may_follow && state.has_leader()) {
+            Ok(state.leader_epoch)
+        } else {
+            Err(Refused { error: ErrorCode::NotLeaderOrFollower, leader })
         }
     }
 
-    /// [`Self::append_each`] for one batch.
-    pub(crate) fn append(&self, batch: &Batch, all_in_sync: bool, now_ms: i64) -> Result<Appended, Refused> {
-        let mut appended = None;
-        self.append_each(std::slice::from_ref(batch), all_in_sync, now_ms, |result| appended = Some(result));
-        appended.unwrap_or_else(|| unreachable!("each batch gets an answer"))
-    }
-
-    /// Whether this broker may append as the leader; tells in which epoch.
-    fn check_appendable(&self, all_in_sync: bool) -> Result<LeaderEpoch, Refused> {
-        let leader_epoch = self.check_leader(-1)?;
-        let state = self.state.load();
-        if all_in_sync && state.isr.len() < self.min_in_sync(&state) {
-            return Err(ErrorCode::NotEnoughReplicas.into());
-        }
-        Ok(leader_epoch)
-    }
-
-    /// Replicas that acks=all needs; no more than there are.
-    fn min_in_sync(&self, state: &PartitionState) -> usize {
-        let min = self.topic.settings.load().config.min_insync_replicas;
-        state.min_in_sync(usize::try_from(min).unwrap_or(1))
+    /// What the topic sets as `min.insync.replicas`.
+    pub(super) fn configured_minimum(&self) -> usize {
+        usize::try_from(self.topic.settings.load().config.min_insync_replicas).unwrap_or(1)
     }
 
     /// Whether its replicas in sync are fewer than (`Less`), just (`Equal`) or more than its minimum.
     pub(crate) fn in_sync_against_minimum(&self) -> std::cmp::Ordering {
         let state = self.state.load();
-        state.isr.len().cmp(&self.min_in_sync(&state))
-    }
-
-    /// Raises the high watermark. Needs the office.
-    pub(super) fn advance(&self, high_watermark: Offset) {
-        self.log.advance_high_watermark(high_watermark);
+        state.isr.len().cmp(&state.min_in_sync(self.configured_minimum()))
     }
 
     /// Its offsets. Read in an order in which none can be ahead of one that must not be behind it.
@@ -194,24 +227,55 @@ impl Partition {
         let high_watermark = self.log.high_watermark();
         let log_start = self.log.log_start_offset();
         let high_watermark = high_watermark.max(log_start);
+        let log_end = self.log.end_offset().max(high_watermark);
         // Without transactions everything below the high watermark is decided.
-        Offsets { log_start, last_stable: high_watermark, high_watermark }
+        Offsets { log_start, last_stable: high_watermark, high_watermark, log_end }
+    }
+
+    /// Has `news` hear of this partition under `number`.
+    pub(crate) fn subscribe(self: &Arc<Self>, reach: Reach, news: &Arc<News>, number: u32) -> Subscribed {
+        let subscribed =
+            Subscribed { partition: Arc::clone(self), reach, subscription: Subscription::new(news, number) };
+        subscribed.subscribers().enter(&subscribed.subscription);
+        subscribed
     }
 }
 
-/// What a client is told when an append failed.
-fn append_refusal(error: &AppendError) -> Refused {
-    let code = match error {
-        AppendError::Producer(error) => error.code(),
-        AppendError::TooLarge { .. } => ErrorCode::RecordListTooLarge,
-        AppendError::Deleted => ErrorCode::NotLeaderOrFollower,
-        AppendError::InvalidBatch(_) => ErrorCode::InvalidRecord,
-        AppendError::OutOfOrderOffset { .. } => ErrorCode::UnknownServerError,
-        AppendError::Offline(_) | AppendError::Fenced(_) | AppendError::DiskFull | AppendError::Io(_) => {
-            ErrorCode::KafkaStorageError
+impl Subscribed {
+    /// The partition.
+    pub(crate) fn partition(&self) -> &Arc<Partition> {
+        &self.partition
+    }
+
+    /// Somebody is about to look; what comes from now on is news again.
+    pub(crate) fn looked_at(&self) {
+        self.subscription.looked_at();
+    }
+
+    fn subscribers(&self) -> &Subscribers {
+        match self.reach {
+            Reach::Committed => &self.partition.readers,
+            Reach::LogEnd => &self.partition.followers,
         }
-    };
-    code.into()
+    }
+}
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        self.subscribers().leave(&self.subscription);
+    }
+}
+
+impl LogObserver for Partition {
+    fn start_moved(&self) {
+        self.readers.noted();
+        self.followers.noted();
+    }
+
+    fn went_offline(&self) {
+        self.readers.changed();
+        self.followers.changed();
+    }
 }
 
 /// What a client is told when a read failed.

@@ -1,7 +1,9 @@
-//! Replication: how this broker keeps up with the leaders of the partitions that it follows.
+//! Replication: how this broker keeps up with the leaders of the partitions that it follows, and how it has those that keep up
+//! with it counted as in sync.
 //!
 //! [`Fetchers`] has one task for each leader. What it asks and what an answer means is decided by [`plan`], a machine
-//! without I/O, and by `core::partition::following`; [`fetcher`] talks over a [`link`] and acts on the logs.
+//! without I/O, and by `core::partition::following`; [`fetcher`] talks over a [`link`] and acts on the logs. [`isr`] brings
+//! what leaders propose to the controllers.
 
 mod answers;
 mod backoff;
@@ -9,6 +11,7 @@ mod check;
 mod fetcher;
 mod fetchers;
 mod inbox;
+mod isr;
 mod link;
 mod plan;
 mod position;
@@ -16,3 +19,5 @@ mod range;
 mod work;
 
 pub(crate) use fetchers::Fetchers;
+pub(crate) use isr::IsrChanges;
+pub use isr::keep_in_sync;

@@ -1,4 +1,5 @@
-//! What the tests need: a cluster of one broker, and a client that says what they want it to.
+//! What the tests need: a cluster of one broker, and a client that says what they want it to. Other brokers are known to
+//! the controller and exist only as far as a test plays them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,14 +15,19 @@ use taffrail_core::control::{
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::{Listener, SecurityProtocol};
 use taffrail_core::ids::{BrokerId, Uuid};
-use taffrail_core::image::MetadataImage;
+use taffrail_core::image::{MetadataImage, TopicImage};
 use taffrail_core::record::{BatchBuilder, BatchOptions};
-use taffrail_protocol::message::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use taffrail_protocol::data::TopicRef;
+use taffrail_protocol::message::create_topics_request::{
+    CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
+};
 use taffrail_protocol::message::fetch_request::{FetchPartition, FetchTopic};
 use taffrail_protocol::message::fetch_response::PartitionData;
 use taffrail_protocol::message::produce_request::{PartitionProduceData, TopicProduceData};
 use taffrail_protocol::message::produce_response::PartitionProduceResponse;
-use taffrail_protocol::message::{CreateTopicsRequest, FetchRequest, ProduceRequest, Request, TopicName};
+use taffrail_protocol::message::{
+    BrokerId as WireBrokerId, CreateTopicsRequest, FetchRequest, ProduceRequest, Request, TopicName,
+};
 use taffrail_protocol::rpc::{ControllerAddress, Quorum, QuorumMember, VoterChange, VoterId};
 use taffrail_protocol::{request, response};
 use taffrail_runtime::net::{TcpListener, TcpStream, connect};
@@ -29,15 +35,18 @@ use taffrail_runtime::shard::Shards;
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{random, time};
 use taffrail_storage::disk::real::RealDisk;
-use taffrail_storage::{Storage, StorageOptions};
+use taffrail_storage::{Log, Storage, StorageOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Mutex;
 
 use crate::broker::Answer;
-use crate::{Broker, BrokerParts, Committed, Controller, Loggers};
+use crate::replica::Partition;
+use crate::{Broker, BrokerParts, Committed, Controller, Loggers, keep_in_sync};
 
 /// How long a test waits for what must happen.
 pub(super) const SOON: Duration = Duration::from_secs(10);
+/// How long a test looks for what must not happen.
+const A_MOMENT: Duration = Duration::from_millis(30);
 /// Version in which the tests produce and fetch: the last ones that name topics.
 pub(super) const PRODUCE_VERSION: i16 = 12;
 pub(super) const FETCH_VERSION: i16 = 12;
@@ -66,9 +75,10 @@ impl LocalController {
     async fn carry_out(&self, command: Command) -> Result<Committed, ControlError> {
         let mut image = self.image.lock().await;
         let fresh_ids: Vec<Uuid> = (0..command.ids_needed()).map(|_| random::uuid()).collect();
+        let live: Vec<BrokerId> = image.brokers().keys().copied().collect();
         let inputs = Inputs {
             fresh_ids: &fresh_ids,
-            live_brokers: &[BrokerId(1)],
+            live_brokers: &live,
             static_config: &Overrides::default(),
             now_ms: 0,
             lags: &Lags::default(),
@@ -149,6 +159,10 @@ impl Cluster {
         let shards = Arc::new(Shards::start(2, "broker-test").unwrap());
         let serving = Arc::clone(&broker).serve("PLAINTEXT".into(), socket, shards, shutdown.clone());
         drop(taffrail_runtime::task::spawn(serving));
+        {
+            let (broker, shutdown) = (Arc::clone(&broker), shutdown.clone());
+            drop(taffrail_runtime::task::spawn(async move { keep_in_sync(&broker, &shutdown).await }));
+        }
         let cluster = Self { broker, controller, address: address.to_string(), shutdown, dir };
         cluster.found(address.port()).await;
         cluster
@@ -156,11 +170,16 @@ impl Cluster {
 
     async fn found(&self, port: u16) {
         self.controller.carry_out(Command::CreateCluster { cluster_id: Uuid([9; 16]) }).await.unwrap();
+        self.join(BrokerId(1), port, None).await;
+    }
+
+    /// A broker joins the cluster, and serves as far as the others know.
+    pub(super) async fn join(&self, id: BrokerId, port: u16, rack: Option<&str>) -> BrokerIdentity {
         let register = RegisterBroker {
-            id: BrokerId(1),
+            id,
             cluster_id: None,
             incarnation: random::uuid(),
-            rack: None,
+            rack: rack.map(Arc::from),
             listeners: vec![Listener {
                 name: "PLAINTEXT".into(),
                 host: "127.0.0.1".into(),
@@ -171,11 +190,55 @@ impl Cluster {
             features: BTreeMap::new(),
             unclean_shutdown: false,
         };
-        let registered = self.controller.carry_out(Command::RegisterBroker(register)).await.unwrap();
-        let Reply::BrokerRegistered { epoch } = registered.reply else { panic!("{registered:?}") };
-        self.broker.set_epoch(epoch);
-        let identity = BrokerIdentity { id: BrokerId(1), epoch };
-        self.controller.carry_out(Command::UnfenceBroker(identity)).await.unwrap();
+        let registered = self.control(Command::RegisterBroker(register)).await;
+        let Reply::BrokerRegistered { epoch } = registered else { panic!("{registered:?}") };
+        let identity = BrokerIdentity { id, epoch };
+        if id == self.broker.id {
+            self.broker.set_epoch(epoch);
+        }
+        self.control(Command::UnfenceBroker(identity)).await;
+        identity
+    }
+
+    /// Has the controller carry out a command, which the broker has followed then.
+    pub(super) async fn control(&self, command: Command) -> Reply {
+        self.controller.carry_out(command).await.unwrap().reply
+    }
+
+    /// The broker, as it is registered.
+    pub(super) fn identity(&self) -> BrokerIdentity {
+        self.broker.identity()
+    }
+
+    /// A partition that the broker keeps.
+    pub(super) fn partition(&self, topic: &str, partition: i32) -> Arc<Partition> {
+        let (topic, image) = (TopicRef::Name(topic.to_owned().into()), self.broker.metadata.image());
+        Arc::clone(self.broker.replicas.hosted().partition(&topic, partition, &image).unwrap())
+    }
+
+    fn log(&self, topic: &str, partition: i32) -> Arc<Log> {
+        Arc::clone(self.partition(topic, partition).log())
+    }
+
+    /// Where a partition's log ends.
+    pub(super) fn log_end(&self, topic: &str, partition: i32) -> i64 {
+        self.log(topic, partition).end_offset()
+    }
+
+    /// Where it begins.
+    pub(super) fn log_start(&self, topic: &str, partition: i32) -> i64 {
+        self.log(topic, partition).log_start_offset()
+    }
+
+    /// Has it begin at `offset`.
+    pub(super) async fn delete_records(&self, topic: &str, partition: i32, offset: i64) {
+        let log = self.log(topic, partition);
+        self.broker.disk_pool().run(move || log.delete_records(offset)).await.unwrap().unwrap();
+    }
+
+    /// The id and the states of a topic's partitions.
+    pub(super) fn topic(&self, name: &str) -> Arc<TopicImage> {
+        Arc::clone(self.broker.metadata.image().topic(name).unwrap())
     }
 
     pub(super) fn broker(&self) -> Arc<Broker> {
@@ -199,7 +262,7 @@ impl Cluster {
     }
 
     pub(super) async fn client(&self) -> Client {
-        Client { stream: connect(&self.address).await.unwrap(), correlation_id: 0 }
+        Client { stream: connect(&self.address).await.unwrap(), correlation_id: 0, begun: None }
     }
 }
 
@@ -207,6 +270,8 @@ impl Cluster {
 pub(super) struct Client {
     pub(super) stream: TcpStream,
     correlation_id: i32,
+    /// Length of an answer of which no more has been read.
+    begun: Option<i32>,
 }
 
 impl Client {
@@ -220,12 +285,25 @@ impl Client {
 
     /// Reads the next answer, which must be that of the request sent `behind` requests before the last one.
     pub(super) async fn receive<R: Request>(&mut self, version: i16, behind: i32) -> R::Response {
-        let length = time::timeout(SOON, self.stream.read_i32()).await.unwrap().unwrap();
+        let length = match self.begun.take() {
+            Some(length) => length,
+            None => time::timeout(SOON, self.stream.read_i32()).await.unwrap().unwrap(),
+        };
         let mut frame = vec![0; length as usize];
         self.stream.read_exact(&mut frame).await.unwrap();
         let (correlation_id, response) = response::decode::<R>(version, frame.into()).unwrap();
         assert_eq!(correlation_id, self.correlation_id - behind, "answers come in the order of requests");
         response
+    }
+
+    /// Whether an answer comes within a moment; for answers that must not come yet.
+    pub(super) async fn is_answered(&mut self) -> bool {
+        if self.begun.is_none()
+            && let Ok(length) = time::timeout(A_MOMENT, self.stream.read_i32()).await
+        {
+            self.begun = Some(length.unwrap());
+        }
+        self.begun.is_some()
     }
 
     pub(super) async fn call<R: Request>(&mut self, version: i16, message: &R) -> R::Response {
@@ -235,16 +313,30 @@ impl Client {
 
     /// Creates a topic; settings as name and value.
     pub(super) async fn create_topic(&mut self, name: &str, partitions: i32, settings: &[(&str, &str)]) {
-        let config = |(name, value): &(&str, &str)| {
-            CreatableTopicConfig::default()
-                .with_name((*name).to_owned().into())
-                .with_value(Some((*value).to_owned().into()))
-        };
         let topic = CreatableTopic::default()
             .with_name(topic_name(name))
             .with_num_partitions(partitions)
             .with_replication_factor(1)
             .with_configs(settings.iter().map(config).collect());
+        self.create(topic).await;
+    }
+
+    /// Creates a topic whose partitions have these replicas.
+    pub(super) async fn create_topic_on(&mut self, name: &str, replicas: &[&[i32]], settings: &[(&str, &str)]) {
+        let assignment = |(index, replicas): (i32, &&[i32])| {
+            let ids = replicas.iter().map(|id| WireBrokerId(*id)).collect();
+            CreatableReplicaAssignment::default().with_partition_index(index).with_broker_ids(ids)
+        };
+        let topic = CreatableTopic::default()
+            .with_name(topic_name(name))
+            .with_num_partitions(-1)
+            .with_replication_factor(-1)
+            .with_assignments((0..).zip(replicas).map(assignment).collect())
+            .with_configs(settings.iter().map(config).collect());
+        self.create(topic).await;
+    }
+
+    async fn create(&mut self, topic: CreatableTopic) {
         let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(10_000);
         let response = self.call(7, &request).await;
         assert_eq!(response.topics[0].error_code, 0, "{response:?}");
@@ -280,6 +372,10 @@ impl Client {
     pub(super) async fn receive_fetch(&mut self) -> taffrail_protocol::message::FetchResponse {
         self.receive::<FetchRequest>(FETCH_VERSION, 0).await
     }
+}
+
+fn config((name, value): &(&str, &str)) -> CreatableTopicConfig {
+    CreatableTopicConfig::default().with_name((*name).to_owned().into()).with_value(Some((*value).to_owned().into()))
 }
 
 pub(super) fn topic_name(name: &str) -> TopicName {

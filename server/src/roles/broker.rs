@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use futures::StreamExt;
 use futures::channel::mpsc;
-use futures::future::{Either, select};
+use futures::future::{Either, join, select};
 use taffrail_broker::{
-    Broker, BrokerParts, ControllerHandle, Loggers, Registration, RegistrationError, follow_metadata,
+    Broker, BrokerParts, ControllerHandle, Loggers, Registration, RegistrationError, follow_metadata, keep_in_sync,
 };
 use taffrail_core::config::{BrokerConfig, BrokerLayers, Overrides};
 use taffrail_core::control::RegisterBroker;
@@ -130,7 +130,10 @@ impl BrokerRole {
         let following = {
             let (controllers, broker, member) = (Arc::clone(&controllers), Arc::clone(&broker), member.clone());
             let epoch = registration.epoch();
-            task::spawn(async move { follow_metadata(&controllers, &broker, epoch, &member).await })
+            task::spawn(async move {
+                let following = follow_metadata(&controllers, &broker, epoch, &member);
+                join(following, keep_in_sync(&broker, &member)).await;
+            })
         };
         registration.serve(&member).await?;
         let (ends, ended) = mpsc::channel(1);

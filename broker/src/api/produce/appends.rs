@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use taffrail_core::errors::ErrorCode;
+use taffrail_core::ids::LeaderEpoch;
 use taffrail_core::image::MetadataImage;
 use taffrail_core::record::{Batch, ProduceError, ProduceRules, validate_produced};
 use taffrail_protocol::data::{CurrentLeader, TopicRef};
@@ -12,6 +13,7 @@ use taffrail_protocol::message::StrBytes;
 use taffrail_protocol::produce::{PartitionProduced, ProducePartition};
 use taffrail_storage::Appended;
 
+use super::commits::Committing;
 use super::{Outcome, Place};
 use crate::replica::{Hosted, Partition, Refused};
 
@@ -73,18 +75,22 @@ impl Appends {
         // A stable sort: what goes to a partition stays in order.
         self.0.sort_by_key(|append| (Arc::as_ptr(&append.partition) as usize, append.all_in_sync));
         let mut batches = Vec::with_capacity(self.0.len());
+        let mut results = Vec::with_capacity(self.0.len());
         let is_same = |one: &Append, other: &Append| {
             Arc::ptr_eq(&one.partition, &other.partition) && one.all_in_sync == other.all_in_sync
         };
         for appends in self.0.chunk_by(is_same) {
             let (partition, all_in_sync) = (&appends[0].partition, appends[0].all_in_sync);
             batches.extend(appends.iter().map(|append| append.batch.clone()));
-            let mut asked = appends.iter();
-            partition.append_each(&batches, all_in_sync, now_ms, |result| {
-                if let Some(Append { index, answer_to: (request, place), .. }) = asked.next() {
-                    settle(*request, *place, outcome(partition, *index, result));
+            let leader_epoch = partition.append_each(&batches, all_in_sync, now_ms, |result| results.push(result));
+            for (append, result) in appends.iter().zip(results.drain(..)) {
+                let (request, place) = append.answer_to;
+                let mut outcome = outcome(partition, append.index, &result);
+                if all_in_sync && let Ok(appended) = &result {
+                    outcome.commit = commit(partition, appended, leader_epoch);
                 }
-            });
+                settle(request, place, outcome);
+            }
             batches.clear();
         }
     }
@@ -105,13 +111,13 @@ fn judge_batch(rules: &Rules<'_>, partition: &Partition, asked: &ProducePartitio
 }
 
 /// What an append means for the answer.
-fn outcome(partition: &Arc<Partition>, index: i32, result: Result<Appended, Refused>) -> Outcome {
-    match result {
+fn outcome(partition: &Arc<Partition>, index: i32, result: &Result<Appended, Refused>) -> Outcome {
+    match *result {
         Ok(appended) => {
             let flush = appended.needs_flush.then(|| (Arc::clone(partition), appended.last_offset + 1));
             let Appended { base_offset, log_append_time_ms, log_start_offset, .. } = appended;
             let answer = PartitionProduced::taken(index, base_offset, log_append_time_ms, log_start_offset);
-            Outcome { answer, flush }
+            Outcome { answer, flush, commit: None }
         }
         Err(refused) => {
             partition.topic.counters.failed_produce_requests.inc();
@@ -124,7 +130,14 @@ fn outcome(partition: &Arc<Partition>, index: i32, result: Result<Appended, Refu
     }
 }
 
-fn not_taken(index: i32, refused: Refused, log_start_offset: i64) -> PartitionProduced {
+/// What an append with acks=all waits for; nothing if it is committed already, as it is where there is one replica.
+fn commit(partition: &Arc<Partition>, appended: &Appended, leader_epoch: LeaderEpoch) -> Option<Committing> {
+    let end = appended.last_offset + 1;
+    let waits = partition.log().high_watermark() < end || partition.has_followers();
+    waits.then(|| Committing { partition: Arc::clone(partition), end, leader_epoch })
+}
+
+pub(super) fn not_taken(index: i32, refused: Refused, log_start_offset: i64) -> PartitionProduced {
     let leader = refused.leader.filter(|_| refused.error == ErrorCode::NotLeaderOrFollower);
     let current_leader = leader.map(|(id, leader_epoch)| CurrentLeader { leader_id: id.0, leader_epoch });
     PartitionProduced { log_start_offset, current_leader, ..PartitionProduced::refused(index, refused.error) }

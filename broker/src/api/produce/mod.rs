@@ -1,9 +1,11 @@
 //! Produce: batches from the socket's buffer to the end of a log, without a look at single records where none is needed.
 //!
 //! Requests that arrived together are worked on together, so that a partition is written once for all of them. Those that
-//! need no flush are answered in one go, without a task of their own. Batches are judged before a log is locked.
+//! need no flush and wait for no follower are answered in one go, without a task of their own. Batches are judged before a
+//! log is locked.
 
 mod appends;
+mod commits;
 
 use std::sync::Arc;
 
@@ -14,7 +16,8 @@ use taffrail_protocol::data::CurrentLeader;
 use taffrail_protocol::produce::{PartitionProduced, ProducePartition, ProduceRequestView, ProduceResponse};
 use taffrail_runtime::time;
 
-use self::appends::{Appends, Rules};
+use self::appends::{Appends, Rules, not_taken};
+use self::commits::{Commits, Committing};
 use super::{Call, wire};
 use crate::listener::service::{CloseReason, Frame, Pace, Reply, Started};
 use crate::replica::Partition;
@@ -47,8 +50,11 @@ struct Flush {
 struct Request {
     call: Call,
     acks: i16,
+    /// When an append must be acknowledged that waits for other replicas.
+    timeout_ms: i32,
     response: ProduceResponse,
     flushes: Vec<Flush>,
+    commits: Vec<(Committing, Place)>,
 }
 
 /// Starts a request that arrived alone.
@@ -74,7 +80,14 @@ pub(crate) fn start_all(calls: Vec<Call>) -> Vec<Started> {
             may_write_internal: *call.client.client_id == *ADMIN_CLIENT,
             now_ms,
         };
-        let mut judged = Request { call, acks: request.acks, response: skeleton(&request), flushes: Vec::new() };
+        let mut judged = Request {
+            call,
+            acks: request.acks,
+            timeout_ms: request.timeout_ms,
+            response: skeleton(&request),
+            flushes: Vec::new(),
+            commits: Vec::new(),
+        };
         judged.judge(number, &request, &rules, &mut appends);
         Ok(judged)
     };
@@ -99,11 +112,12 @@ fn skeleton(request: &ProduceRequestView) -> ProduceResponse {
 struct Outcome {
     answer: PartitionProduced,
     flush: Option<(Arc<Partition>, i64)>,
+    commit: Option<Committing>,
 }
 
 impl From<PartitionProduced> for Outcome {
     fn from(answer: PartitionProduced) -> Self {
-        Self { answer, flush: None }
+        Self { answer, flush: None, commit: None }
     }
 }
 
@@ -133,6 +147,7 @@ impl Request {
         if let Some((partition, offset)) = outcome.flush {
             self.flushes.push(Flush { partition, offset, place });
         }
+        self.commits.extend(outcome.commit.map(|commit| (commit, place)));
         self.response.topics[place.topic].1[place.partition] = outcome.answer;
     }
 
@@ -145,27 +160,49 @@ impl Request {
         }
     }
 
-    fn start(self) -> Started {
-        if self.flushes.is_empty() {
+    fn start(mut self) -> Started {
+        let commits = Commits::begin(std::mem::take(&mut self.commits));
+        let is_committed = commits.as_ref().is_none_or(Commits::is_done);
+        if self.flushes.is_empty() && is_committed {
+            self.take_in(commits.as_ref());
             return Started::Done(self.answer());
         }
-        Started::Running(Box::pin(self.flush_all()), Pace::Committing)
+        let deadline = wire::deadline(self.timeout_ms);
+        Started::Running(Box::pin(self.finish(commits, deadline)), Pace::Committing)
     }
 
-    /// Waits for the disk, then answers.
-    async fn flush_all(mut self) -> Reply {
-        let waits = std::mem::take(&mut self.flushes).into_iter().map(async |flush| {
-            let Flush { partition, offset, place } = flush;
-            (place, partition.log().flush_to(offset).await)
-        });
-        for (place, flushed) in futures::future::join_all(waits).await {
-            if let Err(error) = flushed {
-                tracing::warn!(%error, "an append could not be made durable");
-                let answer = &mut self.response.topics[place.topic].1[place.partition];
-                *answer = PartitionProduced::refused(answer.index, ErrorCode::KafkaStorageError);
+    /// Waits for the disk and for other replicas, then answers.
+    async fn finish(mut self, commits: Option<Commits>, deadline: time::Instant) -> Reply {
+        let committed = async {
+            if let Some(commits) = &commits {
+                commits.done(deadline).await;
             }
+        };
+        let flushes = std::mem::take(&mut self.flushes);
+        let ((), flushed) = futures::future::join(committed, flush_all(flushes)).await;
+        self.take_in(commits.as_ref());
+        for place in flushed {
+            let answer = &mut self.response.topics[place.topic].1[place.partition];
+            *answer = PartitionProduced::refused(answer.index, ErrorCode::KafkaStorageError);
         }
         self.answer()
+    }
+
+    /// Takes in which appends are not acknowledged.
+    fn take_in(&mut self, commits: Option<&Commits>) {
+        let Some(commits) = commits else { return };
+        let image = self.call.broker.metadata.image();
+        for (place, partition, error) in commits.failed() {
+            partition.topic.counters.failed_produce_requests.inc();
+            let refused = partition.check_leader(-1).err().filter(|refused| refused.error == error);
+            let answer = &mut self.response.topics[place.topic].1[place.partition];
+            let leader = not_taken(answer.index, refused.unwrap_or(error.into()), -1).current_leader;
+            // As in Kafka the rest of the answer stays: where the records are, acknowledged or not.
+            (answer.error, answer.current_leader) = (error, leader);
+            if let Some(leader) = leader {
+                self.name_leader(leader, &image);
+            }
+        }
     }
 
     /// What the client gets: with acks=0 nothing, and when something failed, the end of its connection.
@@ -183,6 +220,16 @@ impl Request {
         let encoded = response.encode(call.version, call.correlation_id, &mut out);
         call.encoded(encoded.map(|()| Frame::from(out.freeze())))
     }
+}
+
+/// Waits until appends are on the disk; gives the places of those that are not.
+async fn flush_all(flushes: Vec<Flush>) -> Vec<Place> {
+    let waits = flushes.into_iter().map(async |flush| {
+        let Flush { partition, offset, place } = flush;
+        let flushed = partition.log().flush_to(offset).await;
+        flushed.inspect_err(|error| tracing::warn!(%error, "an append could not be made durable")).err().map(|_| place)
+    });
+    futures::future::join_all(waits).await.into_iter().flatten().collect()
 }
 
 /// What is wrong with a request as a whole.
