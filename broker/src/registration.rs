@@ -44,6 +44,19 @@ pub enum RegistrationError {
         /// Why.
         error: ControlError,
     },
+    /// The controllers have lost what this broker knows.
+    #[error(
+        "the controllers' metadata have been lost: they registered broker {broker} at offset {epoch}, and it has seen them up \
+         to {seen}. Its partitions are left as they are; restore the directory of a controller from a copy"
+    )]
+    MetadataLost {
+        /// Its number.
+        broker: BrokerId,
+        /// Epoch of the new registration, an offset in the metadata.
+        epoch: i64,
+        /// Newest offset that the broker has applied.
+        seen: i64,
+    },
     /// The process stops.
     #[error("the broker is stopping")]
     Stopping,
@@ -244,6 +257,8 @@ impl Registration {
     }
 
     async fn renew(&mut self) -> Result<(), RegistrationError> {
+        // A registration that is made from now on lies behind everything that was committed.
+        let seen = self.broker.metadata.image().offset();
         let command = Command::RegisterBroker(self.request.clone());
         let refused = |error| RegistrationError::Refused { broker: self.request.id, error };
         let epoch = loop {
@@ -261,6 +276,9 @@ impl Registration {
                 Err(error) => return Err(refused(error)),
             }
         };
+        if epoch <= seen && epoch != self.identity.epoch {
+            return Err(RegistrationError::MetadataLost { broker: self.identity.id, epoch, seen });
+        }
         tracing::info!(broker = %self.identity.id, epoch, "registered");
         self.identity.epoch = epoch;
         self.broker.set_epoch(epoch);

@@ -66,6 +66,14 @@ impl ControllerClient {
         self.call(timeout, |controller| async move { controller.status().await }).await
     }
 
+    /// The same for a broker whose disks are of `cluster`: controllers that know of none do not found it again.
+    ///
+    /// # Errors
+    /// REQUEST_TIMED_OUT if none answered in time.
+    pub async fn status_for(&self, cluster: Option<Uuid>, timeout: Duration) -> Result<ControllerStatus, ControlError> {
+        self.call(timeout, |controller| async move { controller.status_for(cluster).await }).await
+    }
+
     /// The metadata from `from_offset` on; a controller of another cluster than `cluster_id` refuses.
     ///
     /// # Errors

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use taffrail_core::control::{Command, ControlError, Sign};
 use taffrail_core::errors::ErrorCode;
+use taffrail_core::ids::Uuid;
 use taffrail_core::image::MetadataImage;
 use taffrail_protocol::persisted::metadata::snapshot_messages;
 use taffrail_protocol::rpc::v1::controller_client::ControllerClient;
@@ -23,6 +25,7 @@ use crate::decider::{Proposer, Refused, not_active, refuse_unless_active};
 use crate::heartbeats::{self, Answer, Heartbeats, Unanswered};
 use crate::machine::feed::{Feed, Step};
 use crate::quorum::describe::{change_voters, describe};
+use crate::quorum::formation::Seat;
 use crate::quorum::liveness::Liveness;
 use crate::quorum::members::{MemberError, Members};
 use crate::quorum::view::active;
@@ -44,6 +47,7 @@ pub(crate) struct ControllerService {
     pub(crate) feed: Arc<Feed>,
     pub(crate) heartbeats: Arc<Heartbeats>,
     pub(crate) links: Arc<Links>,
+    pub(crate) seat: Arc<Seat>,
     pub(crate) members: Arc<Members>,
     pub(crate) liveness: Arc<Liveness>,
     pub(crate) proposer: Proposer,
@@ -54,6 +58,16 @@ impl ControllerService {
     /// The active controller, if it is another one.
     fn other_active(&self) -> Option<Refused> {
         refuse_unless_active(&self.raft, &self.liveness).err()
+    }
+
+    /// Takes note of the cluster that the caller knows: it is not founded a second time.
+    fn note_cluster(&self, bytes: Option<&Bytes>) -> Result<Option<Uuid>, Status> {
+        let cluster_id = bytes.map(|bytes| id_from_bytes("a request", "cluster_id", bytes)).transpose();
+        let cluster_id = cluster_id.map_err(|error| refused(&error))?;
+        if let Some(known) = cluster_id.filter(|_| self.feed.image().cluster_id().is_none()) {
+            self.seat.tell(known);
+        }
+        Ok(cluster_id)
     }
 
     /// Calls to the active controller that a refusal names, if that is another one: a caller that cannot reach it itself is
@@ -140,9 +154,8 @@ impl ControllerRpc for ControllerService {
     async fn follow(&self, request: Request<v1::FollowRequest>) -> Result<Response<Self::FollowStream>, Status> {
         let request = request.into_inner();
         checked(request.format_version)?;
-        let cluster_id = request.cluster_id.map(|bytes| id_from_bytes("a request", "cluster_id", &bytes)).transpose();
-        if let (Some(theirs), Some(ours)) =
-            (cluster_id.map_err(|error| refused(&error))?, self.feed.image().cluster_id())
+        let cluster_id = self.note_cluster(request.cluster_id.as_ref())?;
+        if let (Some(theirs), Some(ours)) = (cluster_id, self.feed.image().cluster_id())
             && theirs != ours
         {
             return Err(Status::failed_precondition(format!("this is cluster {ours}, not {theirs}")));
@@ -185,7 +198,9 @@ impl ControllerRpc for ControllerService {
     }
 
     async fn status(&self, request: Request<v1::StatusRequest>) -> Result<Response<v1::StatusReply>, Status> {
-        checked(request.into_inner().format_version)?;
+        let request = request.into_inner();
+        checked(request.format_version)?;
+        self.note_cluster(request.cluster_id.as_ref())?;
         let image = self.feed.image();
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();

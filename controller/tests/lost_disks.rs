@@ -87,6 +87,35 @@ async fn three_new_disks_without_a_grant_found_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_new_disks_with_a_grant_found_nothing_that_a_brokers_disk_knows() {
+    for by_status in [false, true] {
+        let mut group = Group::founded(3).await;
+        register(&group.calls(0), 9).await;
+        group.create(0, "kept").await;
+        for index in 0..3 {
+            group.stop(index).await;
+            wipe(&group.places[index].dir);
+        }
+        for index in [0, 1] {
+            group.start(index, Some(CLUSTER)).await.unwrap();
+        }
+        // A broker that starts asks how they are; one that runs asks for the metadata.
+        let calls = group.calls(1);
+        if by_status {
+            calls.status_for(Some(CLUSTER)).await.unwrap();
+        } else {
+            drop(calls.follow(100, Some(CLUSTER)).await.unwrap());
+        }
+        group.start(2, Some(CLUSTER)).await.unwrap();
+        let founded = time::timeout(A_WHILE, group.running(0).founded()).await;
+        assert!(founded.is_err(), "the partitions on the brokers' disks would be taken for nobody's");
+        for index in 0..3 {
+            group.stop(index).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_store_is_set_aside_and_a_lone_controller_refuses_to_start() {
     let mut group = Group::founded(3).await;
     register(&group.calls(0), 9).await;

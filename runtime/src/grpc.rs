@@ -17,7 +17,8 @@ use tonic::service::Routes;
 use tonic::transport::server::Connected;
 use tonic::transport::{Channel, Endpoint, Server, Uri};
 
-use crate::net::{TcpListener, connect as dial};
+use crate::cluster_secret::ClusterSecret;
+use crate::net::{TcpListener, TcpStream, connect as dial};
 use crate::shutdown::Shutdown;
 use crate::{task, time};
 
@@ -47,6 +48,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub enum Target {
     /// Host and port.
     Address(String),
+    /// The same, of processes that share a secret.
+    Secured(String, ClusterSecret),
     /// The other end of a [`memory`] pipe.
     Memory(MemoryConnector),
 }
@@ -56,6 +59,8 @@ pub enum Target {
 pub enum Listener {
     /// A socket.
     Tcp(TcpListener),
+    /// The same, for those only who know the secret.
+    Secured(TcpListener, ClusterSecret),
     /// This end of a [`memory`] pipe.
     Memory(MemoryListener),
 }
@@ -110,7 +115,7 @@ pub async fn serve(listener: Listener, routes: Routes, shutdown: Shutdown) -> io
 /// When the address is no host and port.
 pub fn connect(target: Target) -> io::Result<Channel> {
     let authority = match &target {
-        Target::Address(address) => address.clone(),
+        Target::Address(address) | Target::Secured(address, _) => address.clone(),
         Target::Memory(_) => "memory".to_owned(),
     };
     let endpoint = Endpoint::from_shared(format!("http://{authority}"))
@@ -132,13 +137,24 @@ pub fn connect(target: Target) -> io::Result<Channel> {
 /// # Errors
 /// Connection refused if nobody does; another error says nothing about that.
 pub async fn probe(target: &Target) -> io::Result<()> {
-    let dialled = time::timeout(DIAL_TIMEOUT, open(target)).await;
-    dialled.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map(drop)
+    let dialling = async {
+        match target {
+            Target::Address(address) | Target::Secured(address, _) => dial(address).await.map(drop),
+            Target::Memory(connector) => connector.connect().await.map(drop),
+        }
+    };
+    time::timeout(DIAL_TIMEOUT, dialling).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 async fn open(target: &Target) -> io::Result<Pipe> {
     match target {
         Target::Address(address) => Ok(Pipe::new(dial(address).await?)),
+        Target::Secured(address, secret) => {
+            let mut stream = dial(address).await?;
+            let shown = secret.show(&mut stream).await;
+            shown.inspect_err(|error| tracing::warn!(address, %error, "no connection to one of the cluster"))?;
+            Ok(Pipe::new(stream))
+        }
         Target::Memory(connector) => Ok(Pipe::new(connector.connect().await?)),
     }
 }
@@ -151,10 +167,19 @@ async fn accept(mut listener: Listener, sender: mpsc::Sender<io::Result<Pipe>>, 
             () = shutdown.triggered() => return,
         };
         match accepted {
-            Ok(Some(stream)) => {
+            Ok(Some(Accepted::Known(stream))) => {
                 if sender.send(Ok(Pipe { _permit: Some(permit), ..stream })).await.is_err() {
                     return;
                 }
+            }
+            Ok(Some(Accepted::Stranger(stream, secret))) => {
+                // Beside the others: nobody has to wait for one that takes its time.
+                let sender = sender.clone();
+                task::spawn(async move {
+                    if let Some(stream) = introduced(stream, &secret).await {
+                        let _ = sender.send(Ok(Pipe { _permit: Some(permit), ..stream })).await;
+                    }
+                });
             }
             Ok(None) => return,
             Err(error) => {
@@ -165,14 +190,42 @@ async fn accept(mut listener: Listener, sender: mpsc::Sender<io::Result<Pipe>>, 
     }
 }
 
+/// A connection that was taken.
+enum Accepted {
+    Known(Pipe),
+    /// It has to show that it knows the secret.
+    Stranger(TcpStream, ClusterSecret),
+}
+
 /// The next connection; `None` = nobody can connect any more.
-async fn next(listener: &mut Listener) -> io::Result<Option<Pipe>> {
+async fn next(listener: &mut Listener) -> io::Result<Option<Accepted>> {
     match listener {
         Listener::Tcp(listener) => {
             let (stream, _) = listener.accept().await?;
-            Ok(Some(Pipe::new(stream.attach()?)))
+            Ok(Some(Accepted::Known(Pipe::new(stream.attach()?))))
         }
-        Listener::Memory(listener) => Ok(listener.receiver.recv().await.map(Pipe::new)),
+        Listener::Secured(listener, secret) => {
+            let (stream, _) = listener.accept().await?;
+            Ok(Some(Accepted::Stranger(stream.attach()?, secret.clone())))
+        }
+        Listener::Memory(listener) => {
+            Ok(listener.receiver.recv().await.map(|stream| Accepted::Known(Pipe::new(stream))))
+        }
+    }
+}
+
+/// The connection, if it is one of the cluster's.
+async fn introduced(mut stream: TcpStream, secret: &ClusterSecret) -> Option<Pipe> {
+    let checked = secret.check(&mut stream).await;
+    match checked {
+        Ok(()) => Some(Pipe::new(stream)),
+        // Whoever only looks whether somebody listens says nothing.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
+        Err(error) => {
+            let peer = stream.peer_addr().map(|peer| peer.to_string()).unwrap_or_default();
+            tracing::warn!(peer, %error, "a gRPC connection was refused");
+            None
+        }
     }
 }
 
@@ -286,6 +339,25 @@ mod tests {
             shutdown.trigger();
             time::timeout(PATIENCE, serving).await.unwrap().unwrap().unwrap();
         }
+    }
+
+    #[tokio::test]
+    async fn whoever_does_not_know_the_secret_is_not_answered() {
+        let secret = |text: &str| ClusterSecret::new(text.as_bytes()).unwrap();
+        let socket = TcpListener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let address = socket.local_addr().unwrap().to_string();
+        let shutdown = Shutdown::new();
+        let listener = Listener::Secured(socket, secret("a secret of the cluster"));
+        let serving = task::spawn(serve(listener, Routes::default(), shutdown.clone()));
+        let known = connect(Target::Secured(address.clone(), secret("a secret of the cluster"))).unwrap();
+        assert_eq!(call(&known).await.as_deref(), Some(UNIMPLEMENTED));
+        for stranger in [Target::Address(address.clone()), Target::Secured(address.clone(), secret("another secret.."))]
+        {
+            assert_eq!(call(&connect(stranger).unwrap()).await, None);
+        }
+        assert_eq!(call(&known).await.as_deref(), Some(UNIMPLEMENTED), "nobody else is disturbed");
+        shutdown.trigger();
+        time::timeout(PATIENCE, serving).await.unwrap().unwrap().unwrap();
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@
 //! `taffrail-storage`'s business, which has a seam of its own.
 
 pub mod blocking;
+pub mod cluster_secret;
 pub mod grpc;
 pub mod net;
 pub mod open_files;

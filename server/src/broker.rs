@@ -60,13 +60,14 @@ pub(crate) fn run(args: &BrokerArgs) -> anyhow::Result<Exit> {
 impl Plan {
     fn of(args: &BrokerArgs) -> anyhow::Result<Self> {
         let options = Options::resolve(&args.settings.collect()?)?;
-        nodes::check(args.node_id, &args.controllers)?;
-        let member = |server: &String| (server.clone(), Target::Address(server.clone()));
+        let id = args.node_id.unwrap_or(-1);
+        nodes::check(id, &args.controllers)?;
+        let secret = nodes::cluster_secret(options.cluster_secret_file.as_deref())?;
         Ok(Self {
             options,
-            id: BrokerId(args.node_id),
+            id: BrokerId(id),
             rack: args.rack.clone(),
-            controllers: args.controllers.iter().map(member).collect(),
+            controllers: args.controllers.iter().map(|it| nodes::controller(it, secret.as_ref())).collect(),
             cluster: nodes::cluster_id(args.cluster_id.as_deref())?,
         })
     }
@@ -113,8 +114,9 @@ async fn start(
     let place = BrokerPlace { id: plan.id, roles: "broker", bound, advertised: &advertised, logs: &logs, rack };
     let static_config = roles::static_config(&plan.options, &place);
     let config = roles::config(&static_config)?;
+    let disks = roles::known_cluster(&logs)?;
     let (cluster_id, files) =
-        futures::future::try_join(learn_cluster(plan), BrokerFiles::open(logs, plan.id, &config, 1)).await?;
+        futures::future::try_join(learn_cluster(plan, disks), BrokerFiles::open(logs, plan.id, &config, 1)).await?;
     let told = nodes::address(&advertised.0, advertised.1);
     let mut broker = BrokerRole::start(BrokerStart {
         id: plan.id,
@@ -135,13 +137,14 @@ async fn start(
     Ok(broker)
 }
 
-/// Waits until a controller answers and knows its cluster, and gives that.
-async fn learn_cluster(plan: &Plan) -> anyhow::Result<Uuid> {
+/// Waits until a controller answers and knows its cluster, and gives that. The controllers are told what cluster the disks
+/// are of: it must not be founded again.
+async fn learn_cluster(plan: &Plan, disks: Option<Uuid>) -> anyhow::Result<Uuid> {
     let client = ControllerClient::new(plan.controllers.clone())?;
     let names = || plan.controllers.iter().map(|(server, _)| server.as_str()).collect::<Vec<_>>().join(", ");
     let mut tell_at = time::monotonic() + STATUS_TIMEOUT;
     loop {
-        let status = client.status(STATUS_TIMEOUT).await;
+        let status = client.status_for(disks, STATUS_TIMEOUT).await;
         let reason = match status.map(|status| status.cluster_id) {
             Ok(Some(theirs)) => match plan.cluster {
                 Some(ours) if ours != theirs => {

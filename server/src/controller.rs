@@ -76,14 +76,24 @@ async fn serve(plan: &Plan, dir: &DataDir) -> anyhow::Result<Exit> {
     let layers = BrokerLayers { static_broker: plan.options.broker.clone(), ..BrokerLayers::default() };
     let session_timeout = roles::session_timeout(&BrokerConfig::resolve(&layers)?);
     let memory = plan.options.ephemeral;
+    let secret = nodes::cluster_secret(plan.options.cluster_secret_file.as_deref())?;
+    let listener = match &secret {
+        Some(secret) => Listener::Secured(socket, secret.clone()),
+        None => {
+            if !bound.ip().is_loopback() {
+                tracing::warn!(address = %bound, "OPEN TO EVERYBODY WHO REACHES IT: set --cluster-secret-file");
+            }
+            Listener::Tcp(socket)
+        }
+    };
     let controller = Controller::start(ControllerOptions {
         id: plan.id,
         metadata_dir: if memory { MetadataDir::Memory } else { MetadataDir::Folder(dir.metadata(1)) },
         bootstrap: plan.bootstrap,
         cluster: plan.cluster,
         servers: plan.servers.clone(),
-        dialer: Dialer::default(),
-        listener: Listener::Tcp(socket),
+        dialer: Dialer::default().with_secret(secret),
+        listener,
         advertised: advertised.clone(),
         static_config: plan.options.broker.clone(),
         session_timeout,

@@ -1,6 +1,11 @@
 //! What the commands that run one node have in common: how they are told which node of which cluster it is.
 
+use std::path::Path;
+
+use anyhow::Context;
 use taffrail_core::ids::Uuid;
+use taffrail_runtime::cluster_secret::ClusterSecret;
+use taffrail_runtime::grpc::Target;
 
 use crate::options::OptionsError;
 
@@ -31,6 +36,27 @@ pub(crate) fn cluster_id(given: Option<&str>) -> Result<Option<Uuid>, OptionsErr
     let parse =
         |text: &str| text.parse().map_err(|error| OptionsError::Conflict(format!("--cluster-id: {error}; {NEW_ID}")));
     given.map(parse).transpose()
+}
+
+/// The secret that all processes of the cluster share, if there is one.
+///
+/// # Errors
+/// When the file cannot be read, or holds none.
+pub(crate) fn cluster_secret(file: Option<&Path>) -> anyhow::Result<Option<ClusterSecret>> {
+    let Some(file) = file else { return Ok(None) };
+    let content = std::fs::read(file);
+    let content = content.with_context(|| format!("the cluster's secret in {} cannot be read", file.display()))?;
+    let secret = ClusterSecret::new(&content).with_context(|| file.display().to_string())?;
+    Ok(Some(secret))
+}
+
+/// How a controller at `address` is reached.
+pub(crate) fn controller(address: &str, secret: Option<&ClusterSecret>) -> (String, Target) {
+    let target = match secret {
+        Some(secret) => Target::Secured(address.to_owned(), secret.clone()),
+        None => Target::Address(address.to_owned()),
+    };
+    (address.to_owned(), target)
 }
 
 /// Host and port as one word.

@@ -48,13 +48,15 @@ pub(crate) struct Seat {
     servers: Vec<String>,
     /// Whether it has a part in a cluster.
     member: AtomicBool,
+    /// The cluster that a broker's disks are of, as that has said.
+    told: Mutex<Option<Uuid>>,
 }
 
 impl Seat {
     pub(crate) fn new(address: String, granted: bool, mut servers: Vec<String>, member: bool) -> Self {
         servers.sort_unstable();
         servers.dedup();
-        Self { address, granted, servers, member: AtomicBool::new(member) }
+        Self { address, granted, servers, member: AtomicBool::new(member), told: Mutex::default() }
     }
 
     /// Whether it was told of no other controller.
@@ -66,6 +68,13 @@ impl Seat {
         self.member.load(Ordering::Acquire)
     }
 
+    /// A broker says that its disks are of `cluster`, so that was founded before.
+    pub(crate) fn tell(&self, cluster: Uuid) {
+        if !self.is_member() {
+            *self.told.lock() = Some(cluster);
+        }
+    }
+
     pub(crate) fn identify(&self, route: &Route) -> v1::IdentifyReply {
         v1::IdentifyReply {
             format_version: RAFT_VERSION,
@@ -75,6 +84,7 @@ impl Seat {
             member: self.is_member(),
             granted: self.granted,
             servers: self.servers.clone(),
+            told_cluster_id: self.told.lock().map(id_to_bytes),
         }
     }
 }
@@ -88,13 +98,17 @@ pub(crate) struct Answer {
     member: bool,
     granted: bool,
     servers: Vec<String>,
+    /// The cluster that a broker's disks are of.
+    told: Option<Uuid>,
 }
 
 fn answer_from_message(message: v1::IdentifyReply) -> Result<Answer, FormatError> {
     let what = "a controller's identity";
     check_version(what, message.format_version, RAFT_VERSION)?;
     let cluster = message.cluster_id.map(|bytes| id_from_bytes(what, "cluster_id", &bytes)).transpose()?;
+    let told = message.told_cluster_id.map(|bytes| id_from_bytes(what, "told_cluster_id", &bytes)).transpose()?;
     Ok(Answer {
+        told,
         node: node_from_message(&required(what, "node", message.node)?)?,
         address: message.address,
         cluster,
@@ -148,6 +162,13 @@ fn next_step(own: &Answer, expected: Option<Uuid>, answers: &[(String, Result<An
                 .to_owned(),
         );
     };
+    if let Some(known) = std::iter::once(own).chain(others().map(|(_, answer)| answer)).find_map(|answer| answer.told) {
+        return Step::Wait(format!(
+            "brokers have disks of cluster {known}, so it was founded before, and its metadata are missing here: restore the \
+             directory of a controller from a copy. To begin anew without those records, move the brokers' data away, and \
+             start brokers and controllers again"
+        ));
+    }
     let mut voters = BTreeMap::new();
     for (server, answer) in answers {
         let answer = match answer {
@@ -244,6 +265,7 @@ impl Former {
             member: has_log,
             granted: self.seat.granted,
             servers: self.seat.servers.clone(),
+            told: *self.seat.told.lock(),
         };
         next_step(&own, self.expected.or(self.route.cluster()), &answers)
     }
@@ -343,6 +365,7 @@ mod tests {
             member: false,
             granted: false,
             servers: servers(),
+            told: None,
         }
     }
 
@@ -384,6 +407,17 @@ mod tests {
         waits_for(step(&granted(1), vec![Ok(granted(2)), Ok(other)]), "told of other controllers: x");
         let twin = Answer { node: NodeId { directory: [9; 16], ..NodeId::from(1) }, ..granted(1) };
         waits_for(step(&granted(1), vec![Ok(twin), Ok(granted(3))]), "the same number");
+    }
+
+    #[test]
+    fn a_cluster_that_a_brokers_disk_knows_is_not_founded_again() {
+        let told = |answer: Answer| Answer { told: Some(CLUSTER), ..answer };
+        waits_for(
+            step(&told(granted(1)), vec![Ok(granted(2)), Ok(granted(3))]),
+            "restore the directory of a controller",
+        );
+        waits_for(step(&granted(1), vec![Ok(granted(2)), Ok(told(granted(3)))]), "move the brokers' data away");
+        assert!(matches!(step(&told(granted(1)), vec![Ok(member(2)), Err("down")]), Step::Join(..)));
     }
 
     #[test]

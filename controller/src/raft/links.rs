@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use taffrail_protocol::rpc::MESSAGE_BYTES_MAX;
 use taffrail_protocol::rpc::v1::controller_client::ControllerClient;
 use taffrail_protocol::rpc::v1::raft_client::RaftClient;
+use taffrail_runtime::cluster_secret::ClusterSecret;
 use taffrail_runtime::grpc::{self, Target};
 use taffrail_runtime::time::{self, Instant};
 use tonic::transport::Channel;
@@ -18,16 +19,26 @@ use super::NodeId;
 #[derive(Debug, Clone, Default)]
 pub struct Dialer {
     in_memory: Arc<BTreeMap<String, Target>>,
+    secret: Option<ClusterSecret>,
 }
 
 impl Dialer {
     /// Dials those of `in_memory` there, and all others at their address.
     pub fn with_in_memory(in_memory: BTreeMap<String, Target>) -> Self {
-        Self { in_memory: Arc::new(in_memory) }
+        Self { in_memory: Arc::new(in_memory), secret: None }
+    }
+
+    /// Shows those at an address that this controller knows the cluster's secret.
+    pub fn with_secret(self, secret: Option<ClusterSecret>) -> Self {
+        Self { secret, ..self }
     }
 
     fn target(&self, address: &str) -> Target {
-        self.in_memory.get(address).cloned().unwrap_or_else(|| Target::Address(address.to_owned()))
+        let known = self.in_memory.get(address).cloned();
+        known.unwrap_or_else(|| match &self.secret {
+            Some(secret) => Target::Secured(address.to_owned(), secret.clone()),
+            None => Target::Address(address.to_owned()),
+        })
     }
 }
 

@@ -106,7 +106,7 @@ pub struct Tend {
 /// May these brokers be taken down? Changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JudgeRestart {
-    /// The brokers, all at once.
+    /// The brokers, all at once. None = which partitions have too few replicas in sync as it is.
     pub brokers: BTreeSet<BrokerId>,
     /// What counts for partitions with few replicas.
     pub policy: SmallPartitions,

@@ -123,7 +123,7 @@ pub struct Behind {
     pub records: Option<Offset>,
 }
 
-/// May `brokers` be taken down together?
+/// May `brokers` be taken down together? Without any, what stands in the way is what has too few replicas in sync already.
 pub(super) fn judge(
     image: &MetadataImage,
     brokers: &BTreeSet<BrokerId>,
@@ -137,14 +137,19 @@ pub(super) fn judge(
         ..RestartVerdict::default()
     };
     let index = image.replica_index();
-    let concerned: BTreeSet<PartitionKey> = brokers.iter().flat_map(|id| index.hosted_by(*id)).collect();
+    let concerned: BTreeSet<PartitionKey> = if brokers.is_empty() {
+        let all = image.topics().iter().flat_map(|topic| topic.numbered().map(|(partition, _)| (topic.id, partition)));
+        all.collect()
+    } else {
+        brokers.iter().flat_map(|id| index.hosted_by(*id)).collect()
+    };
     let mut rules_of = rules.in_a_row();
     for key in concerned {
         let Some(topic) = image.topic_by_id(key.0) else { continue };
         let Some(state) = topic.partition(key.1) else { continue };
         let min_in_sync = state.min_in_sync(rules_of(image, topic).min_in_sync);
         let stays = |id: &&BrokerId| !brokers.contains(id);
-        let goes = state.isr.iter().any(|id| brokers.contains(id));
+        let goes = brokers.is_empty() || state.isr.iter().any(|id| brokers.contains(id));
         if !goes || state.isr.iter().filter(stays).count() >= min_in_sync {
             continue;
         }

@@ -196,7 +196,15 @@ where
     /// # Errors
     /// Why there is no answer.
     pub async fn status(&self) -> Result<ControllerStatus, CallError> {
-        let request = v1::StatusRequest { format_version: RPC_VERSION };
+        self.status_for(None).await
+    }
+
+    /// The same for a broker whose disks are of `cluster`: a controller that knows of none does not found it again.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub async fn status_for(&self, cluster: Option<Uuid>) -> Result<ControllerStatus, CallError> {
+        let request = v1::StatusRequest { format_version: RPC_VERSION, cluster_id: cluster.map(id_to_bytes) };
         let answer = self.client.clone().status(request).await?.into_inner();
         let what = "a controller's status";
         check_version(what, answer.format_version, RPC_VERSION)?;

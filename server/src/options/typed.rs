@@ -33,6 +33,8 @@ pub(crate) enum MetricsAddress {
 pub(crate) struct Options {
     /// Host and port that clients are told, if not those of `listen`.
     pub(crate) advertise: Option<(String, u16)>,
+    /// File with the secret that all processes of the cluster share.
+    pub(crate) cluster_secret_file: Option<PathBuf>,
     /// Everything that outlives the process.
     pub(crate) data_dir: PathBuf,
     /// Whether it does not outlive it after all.
@@ -80,6 +82,7 @@ impl Options {
         };
         Ok(Self {
             advertise,
+            cluster_secret_file: Some(text("cluster_secret_file")).filter(|path| !path.is_empty()).map(PathBuf::from),
             data_dir: PathBuf::from(text("data_dir")),
             ephemeral: text("ephemeral").eq_ignore_ascii_case("true"),
             listen: resolve_address(&text("listen")).map_err(|error| refused("listen", &error))?,

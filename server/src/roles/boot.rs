@@ -8,7 +8,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use taffrail_storage::disk;
 use taffrail_storage::disk::real::RealDisk;
 
@@ -38,6 +38,8 @@ struct Record {
     /// Whether an unclean stop before was not told to the controllers yet: the start after it may fail, and leave a mark
     /// of a clean stop behind that stands for less than there once was.
     owed: bool,
+    /// Epoch of the registration before: the metadata were as long then.
+    epoch: i64,
 }
 
 /// Keeps track of unclean stops of the broker whose partitions are in one folder.
@@ -46,6 +48,7 @@ pub(crate) struct Boots {
     file: PathBuf,
     now: Place,
     owed: bool,
+    epoch: i64,
 }
 
 impl Boots {
@@ -63,7 +66,8 @@ impl Boots {
         let last = read(&file)?;
         let is_same = last.as_ref().is_some_and(|last| last.place == now && !now.boot.is_empty());
         let owed = last.as_ref().is_some_and(|last| last.owed) || (!was_closed && !is_same);
-        let boots = Self { file, now, owed };
+        let epoch = last.as_ref().map_or(-1, |last| last.epoch);
+        let boots = Self { file, now, owed, epoch };
         if owed {
             tracing::warn!(
                 logs = %logs.display(),
@@ -82,21 +86,30 @@ impl Boots {
         self.owed
     }
 
-    /// The controllers know.
-    pub(crate) fn told(&mut self) -> anyhow::Result<()> {
-        if std::mem::take(&mut self.owed) {
-            self.write(false)?;
+    /// The controllers know, and have registered the broker at `epoch`, an offset in the metadata.
+    ///
+    /// # Errors
+    /// When the metadata were longer before: they are not those that tell of these partitions.
+    pub(crate) fn told(&mut self, epoch: i64) -> anyhow::Result<()> {
+        if epoch <= self.epoch {
+            bail!(
+                "the controllers' metadata have been lost: they end at offset {epoch}, and were past {} when this broker was \
+                 registered before. Its partitions are left as they are. Restore the directory of a controller from a \
+                 copy; to begin anew without these records, move this broker's data away",
+                self.epoch
+            );
         }
-        Ok(())
+        (self.owed, self.epoch) = (false, epoch);
+        self.write(false)
     }
 
     fn record(&self, owed: bool) -> Record {
-        Record { place: self.now.clone(), owed }
+        Record { place: self.now.clone(), owed, epoch: self.epoch }
     }
 
     fn write(&self, owed: bool) -> anyhow::Result<()> {
         let Place { boot, device } = &self.now;
-        let text = format!("{VERSION}\nboot={boot}\ndevice={device}\nowed={owed}\n");
+        let text = format!("{VERSION}\nboot={boot}\ndevice={device}\nowed={owed}\nepoch={}\n", self.epoch);
         let written = disk::replace_file(&RealDisk::new(), &self.file, text.as_bytes());
         written.with_context(|| format!("{} cannot be written", self.file.display()))
     }
@@ -118,7 +131,10 @@ fn parse(bytes: &[u8]) -> Option<Record> {
     }
     let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
     let place = Place { boot: field("boot")?, device: field("device")?.parse().ok()? };
-    Some(Record { place, owed: field("owed")?.parse().ok()? })
+    let owed = field("owed")?.parse().ok()?;
+    // Earlier releases did not write it down.
+    let epoch = field("epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(-1);
+    Some(Record { place, owed, epoch })
 }
 
 #[cfg(test)]
@@ -154,9 +170,22 @@ mod tests {
         // That start closed the partitions in order, and told nobody.
         let mut boots = Boots::check_at(dir.path(), place("two", 7), true).unwrap();
         assert!(boots.is_unclean());
-        boots.told().unwrap();
+        boots.told(7).unwrap();
         assert!(!boots.is_unclean());
         assert!(!Boots::check_at(dir.path(), place("two", 7), false).unwrap().is_unclean());
+    }
+
+    #[test]
+    fn metadata_that_have_become_shorter_are_not_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let boots = || Boots::check_at(dir.path(), place("one", 7), true).unwrap();
+        boots().told(40).unwrap();
+        for lost in [3, 40] {
+            let refused = boots().told(lost).unwrap_err().to_string();
+            assert!(refused.contains("Restore the directory of a controller"), "{refused}");
+        }
+        boots().told(41).unwrap();
+        assert_eq!(parse(b"1\nboot=a\ndevice=1\nowed=false\n").map(|record| record.epoch), Some(-1));
     }
 
     #[test]

@@ -125,7 +125,10 @@ impl BrokerRole {
         };
         let mut registration =
             Registration::register(Arc::clone(&controllers), Arc::clone(&broker), request, &member).await?;
-        files.boots.told()?;
+        if let Err(error) = files.boots.told(registration.epoch()) {
+            registration.leave().await;
+            return Err(error);
+        }
         // History ends with the registration: only from there on does the broker act on the metadata.
         let following = {
             let (controllers, broker, member) = (Arc::clone(&controllers), Arc::clone(&broker), member.clone());

@@ -115,3 +115,12 @@ async fn open_storage(path: &Path, config: &BrokerConfig, sharers: usize) -> any
     let opened = Storage::open(options, Arc::new(RealDisk::new())).await;
     opened.with_context(|| format!("the partitions in {} cannot be opened", path.display()))
 }
+
+/// The cluster that the partitions in `logs` are of, if there ever were any.
+///
+/// # Errors
+/// When the file that says so cannot be read.
+pub(crate) fn known_cluster(logs: &Path) -> anyhow::Result<Option<Uuid>> {
+    let found = MetaProperties::read(&RealDisk::new(), logs)?;
+    Ok(found.and_then(|found| found.cluster_id.parse().ok()))
+}

@@ -10,6 +10,6 @@ mod quorum;
 pub(crate) use broker::{
     BrokerPlace, BrokerRole, BrokerStart, LISTENER, RoleEnd, config, session_timeout, start_shards, static_config,
 };
-pub(crate) use broker_files::BrokerFiles;
+pub(crate) use broker_files::{BrokerFiles, known_cluster};
 pub(crate) use data_dir::{BROKERS_MAX, DataDir};
 pub(crate) use quorum::QuorumRole;

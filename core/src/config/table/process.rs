@@ -8,6 +8,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         .doc("Host and port that clients are told, when they cannot reach the address of listen as it is.")
         .valid(Valid::NonEmpty)
         .process(),
+    Setting::unset("cluster_secret_file", Kind::Text)
+        .doc(
+            "File with the secret that all processes of the cluster share: whoever does not know it is refused at the \
+             controllers' port. At least 16 bytes.",
+        )
+        .valid(Valid::NonEmpty)
+        .process(),
     Setting::text("data_dir", "./taffrail-data")
         .doc("Directory that holds everything that outlives the process.")
         .valid(Valid::NonEmpty)

@@ -84,6 +84,15 @@ fn who_is_behind_and_by_how_much_is_said() {
 }
 
 #[test]
+fn without_any_broker_a_verdict_is_about_what_is_below_its_minimum_now() {
+    let (mut cluster, _) = cluster();
+    let below = |cluster: &mut Cluster| judge(cluster, &[], SmallPartitions::Block).blocking_count;
+    assert_eq!(below(&mut cluster), 0);
+    cluster.set_isr("safe", 0, &[0]);
+    assert_eq!(below(&mut cluster), 1);
+}
+
+#[test]
 fn one_grant_is_open_at_a_time_until_it_is_closed_or_expires() {
     let (mut cluster, _) = cluster();
     let Ok(Reply::GrantOpened(first)) = open(&mut cluster, &[1], 1, 1_000) else { panic!() };
