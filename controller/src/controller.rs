@@ -57,6 +57,12 @@ const ELECTED_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a stop waits for what still uses the database.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a controller that is told to stop waits for brokers to say that they leave.
+const LEAVING_PAUSE: Duration = Duration::from_millis(150);
+
+/// How long it waits for those that have said so.
+const LEAVING_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Pause before the founding is tried again.
 const FOUNDING_PAUSE: Duration = Duration::from_millis(20);
 
@@ -240,6 +246,7 @@ impl Controller {
     /// # Errors
     /// When a part had failed before.
     pub async fn stop(self) -> Result<(), ControllerError> {
+        self.wait_for_leaving().await;
         self.members.hand_over().await;
         self.shutdown.trigger();
         if let Some(reserve) = &self.reserve {
@@ -257,6 +264,21 @@ impl Controller {
             let _ = time::timeout(CLOSE_TIMEOUT, closed).await;
         }
         Ok(served.map_err(ControllerError::raft)??)
+    }
+}
+
+impl Controller {
+    /// Waits for brokers that are about to leave: when a whole cluster is told to stop they need a majority of controllers
+    /// to hand over in order.
+    async fn wait_for_leaving(&self) {
+        let mut applied = self.parts.feed.subscribe();
+        let serve = |image: &MetadataImage| image.brokers().values().any(|broker| !broker.fenced);
+        let leave = |image: &MetadataImage| image.brokers().values().any(|it| it.shutting_down && !it.fenced);
+        let all_left = applied.wait_for(|_| !serve(&self.image()));
+        if time::timeout(LEAVING_PAUSE, all_left).await.is_err() {
+            let none_leaves = applied.wait_for(|_| !leave(&self.image()));
+            let _ = time::timeout(LEAVING_TIMEOUT, none_leaves).await;
+        }
     }
 }
 
@@ -402,6 +424,7 @@ impl Parts {
             feed: Arc::clone(&self.feed),
             heartbeats: Arc::new(heartbeats),
             links: Arc::clone(&self.links),
+            seat: Arc::clone(&self.seat),
             members: Arc::clone(members),
             liveness: Arc::clone(&self.liveness),
             proposer: self.proposer.clone(),
