@@ -9,15 +9,17 @@ pub(crate) enum Exit {
     Failed,
     /// The command line or a setting makes no sense.
     Usage,
+    /// The cluster is not well, or what was asked about may not be.
+    Unhealthy,
 }
 
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
-        // 10 is kept for "unhealthy", which the commands that look at a cluster will need.
         match exit {
             Exit::Done => Self::from(0),
             Exit::Failed => Self::from(1),
             Exit::Usage => Self::from(2),
+            Exit::Unhealthy => Self::from(10),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod cluster;
 mod config;
 mod output;
 mod validate;
@@ -33,7 +34,7 @@ enum Command {
     Broker(Box<BrokerArgs>),
     /// Run one controller: it keeps the cluster's metadata, together with the other controllers
     Controller(Box<ControllerArgs>),
-    /// Prepare a cluster
+    /// Prepare a cluster, ask how it is, and whether its brokers may be taken down
     #[command(subcommand)]
     Cluster(ClusterCommand),
     /// Check files of resources, without a cluster
@@ -57,6 +58,9 @@ pub(crate) struct SettingsArgs {
     /// Directory that holds everything that outlives the process [default: ./taffrail-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
+    /// File with the secret that all processes of the cluster share
+    #[arg(long, value_name = "FILE")]
+    cluster_secret_file: Option<String>,
     /// Address that Kafka clients connect to [default: 127.0.0.1:9092]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
@@ -85,6 +89,7 @@ impl SettingsArgs {
     pub(crate) fn collect(&self) -> Result<Given, OptionsError> {
         let named = [
             ("--data-dir", "data_dir", &self.data_dir),
+            ("--cluster-secret-file", "cluster_secret_file", &self.cluster_secret_file),
             ("--listen", "listen", &self.listen),
             ("--advertise", "advertise", &self.advertise),
             ("--metrics", "metrics", &self.metrics),
@@ -152,10 +157,14 @@ impl UpArgs {
 #[command(
     after_help = "Start it before or after its controllers: it waits for them, and learns from them which cluster it is in."
 )]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct BrokerArgs {
+    /// What to do to a running broker, instead of running one
+    #[command(subcommand)]
+    action: Option<cluster::BrokerCommand>,
     /// Number of this broker
-    #[arg(long, value_name = "NUMBER", env = "TAFFRAIL_NODE_ID")]
-    pub(crate) node_id: i32,
+    #[arg(long, value_name = "NUMBER", env = "TAFFRAIL_NODE_ID", required = true)]
+    pub(crate) node_id: Option<i32>,
     /// Addresses of the controllers; names are looked up anew at each dial
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required = true, env = "TAFFRAIL_CONTROLLERS")]
     pub(crate) controllers: Vec<String>,
@@ -191,6 +200,8 @@ pub(crate) struct ControllerArgs {
 
 #[derive(Subcommand, Debug)]
 enum ClusterCommand {
+    #[command(flatten)]
+    Ask(cluster::Question),
     /// Print an id for a new cluster, for --cluster-id of its controllers
     NewId,
 }
@@ -262,7 +273,11 @@ impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         match self.command {
             Command::Up(args) => crate::up::run(&args),
-            Command::Broker(args) => crate::broker::run(&args),
+            Command::Broker(args) => match &args.action {
+                Some(action) => cluster::change_duty(action),
+                None => crate::broker::run(&args),
+            },
+            Command::Cluster(ClusterCommand::Ask(question)) => cluster::run(&question),
             Command::Controller(args) => crate::controller::run(&args),
             Command::Log(LogCommand::Import(args)) => crate::up::import(&args),
             Command::Cluster(ClusterCommand::NewId) => {
