@@ -8,7 +8,7 @@ use taffrail_core::image::MetadataImage;
 use taffrail_core::partition::EpochEnd;
 use taffrail_protocol::data::TopicRef;
 use taffrail_protocol::message::StrBytes;
-use taffrail_storage::LogRead;
+use taffrail_storage::{Log, LogRead, ReadError};
 
 use super::session::Wanted;
 use crate::replica::{Offsets, Partition, Refused, read_refusal};
@@ -21,13 +21,6 @@ pub(crate) struct Item {
     pub(crate) partition: Result<Arc<Partition>, Refused>,
     /// Its number in the session; without one, its place in the request.
     pub(crate) number: u32,
-}
-
-impl Item {
-    /// Whether it can be read without a look at the disk, or not at all.
-    pub(crate) fn is_near_end(&self) -> bool {
-        self.partition.as_ref().map_or(true, |partition| partition.log().is_near_end(self.wanted.fetch_offset))
-    }
 }
 
 /// What was found for one partition.
@@ -116,16 +109,42 @@ pub(crate) struct Limits {
     pub(crate) reader: Reader,
 }
 
-/// Looks at all partitions in their order (KIP-74): the first one that has records gives at least one batch.
+/// Looks at all partitions in their order (KIP-74): the first one that has records gives at least one batch. Asks the disk
+/// where things are.
 pub(crate) fn read_all(items: &[Item], limits: &Limits) -> Findings {
+    let read = |log: &Log, range: Range| Some(log.read(range.from, range.max_bytes, range.upper, range.is_first));
+    let Some(findings) = gather(items, limits, read) else { unreachable!("a read that may wait tells something") };
+    findings
+}
+
+/// The same if the disk need not be asked: all that is wanted is near the ends of the logs, or where readers stopped.
+pub(crate) fn read_all_from_memory(items: &[Item], limits: &Limits) -> Option<Findings> {
+    gather(items, limits, |log, range| log.read_from_memory(range.from, range.max_bytes, range.upper, range.is_first))
+}
+
+/// What is wanted of one log.
+struct Range {
+    from: Offset,
+    max_bytes: u64,
+    upper: Offset,
+    /// Whether one batch at least is given.
+    is_first: bool,
+}
+
+/// Looks at all partitions by way of `read_log`, until that says that it cannot tell.
+fn gather(
+    items: &[Item],
+    limits: &Limits,
+    read_log: impl Fn(&Log, Range) -> Option<Result<LogRead, ReadError>>,
+) -> Option<Findings> {
     let mut findings = Findings { found: Vec::with_capacity(items.len()), bytes: 0, is_urgent: false };
     for item in items {
         let room = limits.max_bytes.saturating_sub(findings.bytes);
         let found = match &item.partition {
             Ok(partition) => {
                 let is_first = findings.bytes == 0;
-                read(partition, &item.wanted, room, is_first, &limits.reader)
-                    .unwrap_or_else(|refused| Found::Failed(by_topic(&item.topic, refused)))
+                let found = read(partition, &item.wanted, room, is_first, &limits.reader, &read_log);
+                found.transpose()?.unwrap_or_else(|refused| Found::Failed(by_topic(&item.topic, refused)))
             }
             Err(refused) => Found::Failed(*refused),
         };
@@ -139,7 +158,7 @@ pub(crate) fn read_all(items: &[Item], limits: &Limits) -> Findings {
         }
         findings.found.push(found);
     }
-    findings
+    Some(findings)
 }
 
 /// Whoever knows the topic by its id is told about the id.
@@ -150,24 +169,35 @@ fn by_topic(topic: &TopicRef, refused: Refused) -> Refused {
     }
 }
 
-fn read(partition: &Partition, wanted: &Wanted, room: u64, is_first: bool, reader: &Reader) -> Result<Found, Refused> {
+/// What one partition gives; `None` = `read_log` cannot tell.
+fn read(
+    partition: &Partition,
+    wanted: &Wanted,
+    room: u64,
+    is_first: bool,
+    reader: &Reader,
+    read_log: impl Fn(&Log, Range) -> Option<Result<LogRead, ReadError>>,
+) -> Result<Option<Found>, Refused> {
     reader.check(partition, wanted.current_leader_epoch)?;
     let offsets = partition.offsets();
     let log = partition.log();
     if let Some(end) = partition.diverging(wanted.fetch_offset, wanted.last_fetched_epoch, &offsets)? {
-        return Ok(Found::Diverging { offsets, end });
+        return Ok(Some(Found::Diverging { offsets, end }));
     }
     if let Reader::Consumer { nearest: Some(nearest), .. } = reader
         && let Some(replica) = partition.read_replica(&nearest.rack, wanted.fetch_offset, &nearest.image)
     {
-        return Ok(Found::Nearer { offsets, replica });
+        return Ok(Some(Found::Nearer { offsets, replica }));
     }
     let upper = reader.upper(&offsets);
     if wanted.fetch_offset == upper && log.offline().is_none() {
         // Where consumers that keep up stand: nothing need be looked up.
-        return Ok(Found::Readable { offsets, upper, read: None });
+        return Ok(Some(Found::Readable { offsets, upper, read: None }));
     }
     let max_bytes = room.min(u64::try_from(wanted.max_bytes).unwrap_or(0));
-    let read = log.read(wanted.fetch_offset, max_bytes, upper, is_first).map_err(|error| read_refusal(&error))?;
-    Ok(Found::Readable { offsets, upper, read: Some(read).filter(|read| read.bytes() > 0) })
+    let Some(read) = read_log(log, Range { from: wanted.fetch_offset, max_bytes, upper, is_first }) else {
+        return Ok(None);
+    };
+    let read = Some(read.map_err(|error| read_refusal(&error))?).filter(|read| read.bytes() > 0);
+    Ok(Some(Found::Readable { offsets, upper, read }))
 }

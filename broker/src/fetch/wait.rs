@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use taffrail_runtime::blocking::Pool;
 use taffrail_runtime::time;
 
-use super::read::{Findings, Item, Limits, read_all};
+use super::read::{Findings, Item, Limits, read_all, read_all_from_memory};
 use super::session::{PartitionKey, Session};
 use crate::replica::news::News;
 use crate::replica::{Partition, Reach, Refused, Subscribed};
@@ -110,11 +110,10 @@ pub(crate) async fn read_enough(
     }
 }
 
-/// Looks at partitions: at once if all that is wanted is near the ends of their logs, else on the disk pool, because finding
-/// a place further back reads indexes and headers.
+/// Looks at partitions: at once if that asks nothing of the disk, else on the disk pool.
 async fn look(pool: &Pool, items: &Arc<Vec<Item>>, limits: &Limits) -> Findings {
-    if items.iter().all(Item::is_near_end) {
-        return read_all(items, limits);
+    if let Some(findings) = read_all_from_memory(items, limits) {
+        return findings;
     }
     let (shared, limits) = (Arc::clone(items), limits.clone());
     match pool.run(move || read_all(&shared, &limits)).await {

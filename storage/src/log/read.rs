@@ -172,11 +172,6 @@ impl Log {
         }
     }
 
-    /// Whether a read from `from` on is found without asking the disk: it is near the end, or outside the log.
-    pub fn is_near_end(&self, from: Offset) -> bool {
-        from >= self.end_offset() || self.tail.lock().find(from).is_some()
-    }
-
     /// The start and the end of the log, if `from` is within them and the log serves.
     pub(super) fn check_readable(&self, from: Offset) -> Result<(Offset, Offset), ReadError> {
         if let Some(reason) = self.offline() {
