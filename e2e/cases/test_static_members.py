@@ -23,6 +23,7 @@ class Process:
     def __init__(self, bootstrap, group, topic, instance):
         self.instance = instance
         self.errors = []
+        self.assigned = set()
         self.consumer = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -44,14 +45,13 @@ class Process:
     def _poll(self):
         while not self.ending.is_set():
             message = self.consumer.poll(0.1)
+            # Asked for here, because the library lets one thread at a time in, and the next poll is the first to get there.
+            self.assigned = {p.partition for p in self.consumer.assignment()}
             if message is not None and message.error():
                 self.errors.append(message.error())
 
     def fatal(self):
         return [error for error in self.errors if error.fatal() or error.code() == confluent_kafka.KafkaError.FENCED_INSTANCE_ID]
-
-    def assigned(self):
-        return {p.partition for p in self.consumer.assignment()}
 
     def end(self):
         """Static members send no LeaveGroup when they close."""
@@ -87,7 +87,7 @@ def test_kills_of_the_broker_fence_no_static_member(own_broker):
             assert not [p.fatal() for p in processes.values() if p.fatal()], f"round {number}"
 
         def shared():
-            parts = [p.assigned() for p in processes.values()]
+            parts = [p.assigned for p in processes.values()]
             return all(parts) and sorted(n for part in parts for n in part) == list(range(PARTITIONS))
 
         eventually(shared, timeout_s=60, what="every partition with one member")
