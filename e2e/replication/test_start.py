@@ -141,6 +141,17 @@ def test_every_broker_tells_the_same_metadata(cluster):
         eventually(lambda node=node: told(node), wanted=lambda answer: answer == first, what=f"the same metadata of {node}")
 
 
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_quorum_is_described_in_every_version(cluster, version):
+    topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
+    answer = cluster.brokers[0].answers("DescribeQuorum", version, topics=topics)
+    partition = answer.topics[0].partitions[0]
+    assert {voter.replica_id for voter in partition.current_voters} == {101, 102, 103}
+    assert partition.leader_id in {101, 102, 103}
+    addresses = {node.node_id: node.listeners[0].port for node in answer.nodes} if version >= 2 else None
+    assert addresses in (None, {node.number: node.port for node in cluster.controllers})
+
+
 def test_settings_of_a_broker_are_its_own(new_cluster):
     cluster = new_cluster(controllers=1)
     cluster.launch(cluster.controllers, found=True)

@@ -18,6 +18,9 @@ const METADATA_TOPIC: &str = "__cluster_metadata";
 /// Name under which the address of a controller is listed.
 const LISTENER: &str = "CONTROLLER";
 
+/// First version that tells directories and addresses.
+const WITH_DIRECTORIES: i16 = 2;
+
 /// Stands for an offset or a time that is not known.
 const UNKNOWN: i64 = -1;
 
@@ -25,7 +28,7 @@ pub(crate) async fn handle(
     broker: &Broker,
     _client: &ClientInfo,
     request: DescribeQuorumRequest,
-    _version: i16,
+    version: i16,
 ) -> DescribeQuorumResponse {
     let asks_for_metadata = |topic: &describe_quorum_request::TopicData| {
         *topic.topic_name == *METADATA_TOPIC
@@ -35,7 +38,7 @@ pub(crate) async fn handle(
         return unknown_partitions(request);
     }
     match broker.controller.describe_quorum().await {
-        Ok(quorum) => described(quorum),
+        Ok(quorum) => described(quorum, version),
         Err(error) => refused(&error),
     }
 }
@@ -58,16 +61,22 @@ fn refused(error: &ControlError) -> DescribeQuorumResponse {
     DescribeQuorumResponse::default().with_error_code(error.code.code()).with_error_message(message)
 }
 
-fn described(quorum: Quorum) -> DescribeQuorumResponse {
+fn described(quorum: Quorum, version: i16) -> DescribeQuorumResponse {
+    let with_directories = version >= WITH_DIRECTORIES;
+    let told = |member: &QuorumMember| match replica(member) {
+        state if with_directories => state.with_replica_directory_id(to_wire_id(member.voter.directory_id)),
+        state => state,
+    };
     let leader = quorum.active.map_or(-1, |active| active.id);
     let partition = PartitionData::default()
         .with_leader_id(WireBrokerId(leader))
         .with_leader_epoch(i32::try_from(quorum.term).unwrap_or(i32::MAX))
         .with_high_watermark(offset(Some(quorum.committed_log_end)))
-        .with_current_voters(quorum.voters.iter().map(replica).collect())
-        .with_observers(quorum.observers.iter().map(replica).collect());
+        .with_current_voters(quorum.voters.iter().map(told).collect())
+        .with_observers(quorum.observers.iter().map(told).collect());
     let topic = TopicData::default().with_topic_name(wire::topic_name(METADATA_TOPIC)).with_partitions(vec![partition]);
-    let nodes = quorum.voters.iter().chain(&quorum.observers).map(node).collect();
+    let members = quorum.voters.iter().chain(&quorum.observers);
+    let nodes = members.filter(|_| with_directories).map(node).collect();
     DescribeQuorumResponse::default().with_topics(vec![topic]).with_nodes(nodes)
 }
 
@@ -78,7 +87,6 @@ fn offset(log_end: Option<u64>) -> i64 {
 fn replica(member: &QuorumMember) -> ReplicaState {
     ReplicaState::default()
         .with_replica_id(WireBrokerId(member.voter.id))
-        .with_replica_directory_id(to_wire_id(member.voter.directory_id))
         .with_log_end_offset(offset(member.log_end))
         .with_last_fetch_timestamp(member.last_heard_ms.unwrap_or(UNKNOWN))
         .with_last_caught_up_timestamp(member.last_caught_up_ms.unwrap_or(UNKNOWN))
