@@ -140,6 +140,11 @@ impl Broker {
         self.groups.follow(&image, events, &self.replicas, self.id);
         self.metadata.publish(Arc::clone(&image));
         self.fetch(moved, &image);
+        for event in events.unwrap_or_default() {
+            if let MetadataEvent::BrokerUnfenced { broker, .. } = event {
+                self.replicas.broker_came(*broker, &image);
+            }
+        }
     }
 
     /// Has these partitions, which may have another leader now, fetched from there.

@@ -24,7 +24,8 @@ def pytest_runtest_makereport(item, call):
     outcome = yield
     report = outcome.get_result()
     if report.failed:
-        for cluster in {value for value in item.funcargs.values() if isinstance(value, Cluster)}:
+        shared = {value for value in item.funcargs.values() if isinstance(value, Cluster)}
+        for cluster in [*shared, *getattr(item.funcargs.get("new_cluster"), "made", [])]:
             report.sections.append(("processes", cluster.tail_of_logs()))
 
 
@@ -37,6 +38,7 @@ def new_cluster():
         made.append(Cluster(**options))
         return made[-1]
 
+    make.made = made
     yield make
     for cluster in made:
         cluster.remove()

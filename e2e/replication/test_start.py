@@ -115,7 +115,7 @@ def test_mistakes_of_the_command_line_are_told_with_their_flag(tmp_path):
         (["--node-id", "1"], "--controllers"),
         (["--node-id", "-1", "--controllers", "a:1"], "--node-id"),
         (["--node-id", "1", "--controllers", "nowhere"], "--controllers nowhere: host:port is needed"),
-        (["--node-id", "1", "--controllers", "a:1", "--cluster-id", "x"], "--cluster-id x:"),
+        (["--node-id", "1", "--controllers", "a:1", "--cluster-id", "x"], "--cluster-id: 'x' is not an id"),
         (["--node-id", "1", "--controllers", "a:1", "--set", "node.id=3"], "`taffrail broker` takes --node-id"),
     ]
     for arguments, expected in cases:

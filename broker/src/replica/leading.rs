@@ -65,8 +65,8 @@ impl Partition {
                 .get_mut(),
         };
         self.commit(leadership, image, now_ms);
-        let recovered = leadership.propose_recovered();
-        self.propose(recovered);
+        let proposal = leadership.propose_recovered().or_else(|| self.next_join(leadership, image, now_ms));
+        self.propose(proposal);
     }
 
     /// Appends batches that were judged before, as the leader; `done` gets what became of each, in their order.
@@ -238,10 +238,28 @@ impl Partition {
     ) -> AfterProposal {
         let office = self.office.read();
         let Some(leadership) = &office.leadership else { return AfterProposal::Settled };
+        let (image, now_ms) = (self.env.metadata.glance(), self.env.now_ms());
         let mut leadership = leadership.lock();
         let after = leadership.answered(change, answer);
-        self.commit(&leadership, &self.env.metadata.glance(), self.env.now_ms());
+        self.commit(&leadership, &image, now_ms);
+        let next = self.next_join(&mut leadership, &image, now_ms);
+        drop(leadership);
+        self.propose(next);
         after
+    }
+
+    /// Brokers have come, says `image`: proposes that one of them joins the ISR if it has everything, as it need not ask again.
+    pub(super) fn brokers_came(self: &Arc<Self>, image: &MetadataImage) {
+        let office = self.office.read();
+        let Some(leadership) = &office.leadership else { return };
+        let joins = self.next_join(&mut leadership.lock(), image, self.env.now_ms());
+        self.propose(joins);
+    }
+
+    /// Who joins the ISR next of those that do not ask. Needs the office.
+    fn next_join(&self, leadership: &mut Leadership, image: &MetadataImage, now_ms: i64) -> Option<IsrChange> {
+        let (high_watermark, log_end) = (self.log.high_watermark(), self.log.end_offset());
+        leadership.propose_next_join(high_watermark, log_end, self.env.lag_max_ms(), image, now_ms)
     }
 
     /// Proposes that followers leave the ISR that have not kept up; call it from time to time.

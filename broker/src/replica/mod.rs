@@ -27,6 +27,7 @@ use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::{ConfigResource, MetadataEvent, ResourceKind};
 use taffrail_core::ids::{BrokerId, PartitionIndex, TopicId, TopicPartition};
 use taffrail_core::image::{MetadataImage, PartitionKey, TopicImage};
+use taffrail_protocol::data::TopicRef;
 use taffrail_storage::{Log, Storage};
 
 use self::env::Env;
@@ -132,6 +133,16 @@ impl ReplicaManager {
     /// Has every leader look whether its followers keep up.
     pub(crate) fn check_lags(&self) {
         self.hosted().partitions().for_each(|partition| partition.check_lag());
+    }
+
+    /// `broker` serves again, says `image`: it may be in sync with partitions that are led here.
+    pub(crate) fn broker_came(&self, broker: BrokerId, image: &MetadataImage) {
+        let hosted = self.glance();
+        for (topic, index) in image.replica_index().hosted_by(broker) {
+            if let Ok(partition) = hosted.partition(&TopicRef::Id(topic), index, image) {
+                partition.brokers_came(image);
+            }
+        }
     }
 
     /// How far followers out of sync are behind, of at most `partitions_max` partitions that this broker leads; of others

@@ -200,6 +200,22 @@ impl Leadership {
         Some(self.propose(isr, Some(broker)))
     }
 
+    /// Proposes that a follower joins that has all that is committed, though it does not ask right now: one that has everything
+    /// need not. Call it when what kept it out may be over, which is after the answer to a proposal and when brokers come.
+    pub fn propose_next_join(
+        &mut self,
+        high_watermark: Offset,
+        log_end: Offset,
+        lag_max_ms: i64,
+        image: &MetadataImage,
+        now_ms: i64,
+    ) -> Option<IsrChange> {
+        // Whoever had to leave because it did not keep up comes back by asking.
+        let keeping_up = self.followers.iter().filter(|it| it.keeps_up(log_end, lag_max_ms, now_ms));
+        let candidates: Vec<BrokerId> = keeping_up.map(|it| it.id).collect();
+        candidates.into_iter().find_map(|id| self.propose_join(id, high_watermark, image))
+    }
+
     /// Proposes that whoever has not kept up for `lag_max_ms` leaves the ISR; call it from time to time.
     pub fn propose_leave(&mut self, log_end: Offset, lag_max_ms: i64, now_ms: i64) -> Option<IsrChange> {
         if self.pending.is_some() {

@@ -67,6 +67,33 @@ fn members(change: &IsrChange) -> Vec<i32> {
 }
 
 #[test]
+fn whoever_had_everything_while_another_joined_is_proposed_next_without_asking_again() {
+    let mut leadership = leading(&[1, 2, 3], &[1]);
+    fetch(&mut leadership, 2, 10, 10, 10);
+    let first = leadership.propose_join(BrokerId(2), 10, &image(&[])).unwrap();
+    fetch(&mut leadership, 3, 10, 10, 10);
+    assert_eq!(leadership.propose_join(BrokerId(3), 10, &image(&[])), None, "one proposal at a time");
+    let next = |leadership: &mut Leadership, image: &MetadataImage, now_ms| {
+        leadership.propose_next_join(10, 10, LAG_MS, image, now_ms).map(|change| members(&change))
+    };
+    assert_eq!(next(&mut leadership, &image(&[]), 20), None, "still one at a time");
+    let both = Arc::new(PartitionState { partition_epoch: 8, ..state(&[1, 2, 3], &[1, 2]) });
+    assert_eq!(leadership.answered(&first, Ok(&both)), AfterProposal::Settled);
+    assert_eq!(next(&mut leadership, &image(&[3]), 20), None, "it does not serve yet");
+    assert_eq!(next(&mut leadership, &image(&[]), 20), Some(vec![1, 2, 3]));
+}
+
+#[test]
+fn whoever_did_not_keep_up_is_not_proposed_until_it_asks() {
+    let mut leadership = leading(&[1, 2, 3], &[1, 2]);
+    fetch(&mut leadership, 3, 10, 10, 10);
+    leadership.grown(10, 20);
+    let late = 20 + LAG_MS + 1;
+    assert_eq!(leadership.propose_next_join(10, 12, LAG_MS, &image(&[]), late), None);
+    assert!(leadership.propose_next_join(10, 12, LAG_MS, &image(&[]), 20 + LAG_MS).is_some());
+}
+
+#[test]
 fn the_high_watermark_waits_for_every_member_of_the_isr() {
     let image = image(&[]);
     let mut leadership = leading(&[1, 2, 3], &[1, 2, 3]);
