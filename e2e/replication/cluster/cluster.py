@@ -1,6 +1,7 @@
 """Three brokers and three controllers, and what a test asks of all of them."""
 
 import base64
+import os
 import pathlib
 import shutil
 import tempfile
@@ -85,11 +86,15 @@ class Cluster:
             node.process.wait(STOP_TIMEOUT_S)
 
     def remove(self):
+        """Ends everything; with KEEP=1 the folders stay, to be looked at."""
         for node in self.nodes:
             if node.is_alive():
                 node.go_on()
                 node.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if os.environ.get("KEEP") == "1":
+            print(f"kept: {self.folder}")
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     # Asking
 
