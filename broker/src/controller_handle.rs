@@ -133,8 +133,9 @@ impl ControllerHandle {
     where
         C: Future<Output = Result<A, CallError>>,
     {
-        let call = |controller: ControllerCalls<Channel>| while_there(controller.clone(), call(controller));
-        match time::timeout(CALL_TIMEOUT, self.controllers.call(time::sleep, call)).await {
+        // Boxed, because a call is a large future, and is held in several others.
+        let call = |controller: ControllerCalls<Channel>| while_there(controller.clone(), Box::pin(call(controller)));
+        match time::timeout(CALL_TIMEOUT, Box::pin(self.controllers.call(time::sleep, call))).await {
             Ok(outcome) => outcome.map_err(CallError::into_refusal),
             Err(_) => Err(ControlError::new(ErrorCode::RequestTimedOut, "No controller answered in time.")),
         }
