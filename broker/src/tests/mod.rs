@@ -10,5 +10,6 @@ mod following;
 mod groups;
 mod membership;
 mod produce;
+mod replicas_admin;
 mod replication;
 mod retry;
