@@ -1,6 +1,7 @@
 //! Who has a vote: changed by the active controller, one at a time, and never so that a majority is out of reach.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +38,9 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How long a successor may take to have all that the leader has.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Time between looks whether the successor is still there.
+const GONE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long a successor may take to be elected.
 const SUCCESSION_TIMEOUT: Duration = Duration::from_millis(1_500);
@@ -332,13 +336,27 @@ impl Members {
         let Some(successor) = others.max_by_key(|node| matched(&metrics, *node)) else { return false };
         let Some(member) = membership.get_node(&successor) else { return false };
         self.liveness.set_resigning(true);
-        let handed = self.hand_over_to(successor, &member.address).await;
+        let handed = tokio::select! {
+            handed = self.hand_over_to(successor, &member.address) => handed,
+            // It is stopping as well.
+            () = self.gone(&member.address) => false,
+        };
         self.raft.runtime_config().heartbeat(true);
         self.liveness.set_resigning(false);
         if handed {
             tracing::info!(%successor, "another controller has taken over");
         }
         handed
+    }
+
+    /// Waits until nobody listens at `address`.
+    async fn gone(&self, address: &str) {
+        loop {
+            time::sleep(GONE_INTERVAL).await;
+            if self.links.probe(address).await.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused) {
+                return;
+            }
+        }
     }
 
     async fn hand_over_to(&self, successor: NodeId, address: &str) -> bool {
