@@ -225,7 +225,7 @@ fn verdict_text(brokers: &BTreeSet<BrokerId>, verdict: &RestartVerdict) -> Strin
     lines.extend(verdict.blocking.iter().map(|it| format!("  {}", partition_text(it))));
     lines.extend(more(verdict.blocking_count, verdict.blocking.len()));
     if verdict.small_count > 0 {
-        lines.push("  without it these have too few replicas in sync, whatever is waited for:".to_owned());
+        lines.push("  these will have too few replicas in sync, however long is waited:".to_owned());
         lines.extend(verdict.small.iter().map(|it| format!("    {}", partition_text(it))));
         lines.extend(more(verdict.small_count, verdict.small.len()));
     }
@@ -276,6 +276,8 @@ struct Report {
     under_replicated: usize,
     below_minimum: usize,
     moving: usize,
+    /// Replicas that are still on brokers that are to be drained.
+    to_drain: usize,
 }
 
 impl Report {
@@ -294,12 +296,13 @@ impl Report {
             missing_voters: missing.map(|it| it.voter.id).collect(),
             brokers: image.brokers().len(),
             fenced: image.brokers().values().filter(|broker| broker.fenced).map(|broker| broker.id).collect(),
-            draining: draining.map(|(id, _)| *id).collect(),
+            draining: draining.clone().map(|(id, _)| *id).collect(),
             partitions: states().count(),
             leaderless: image.replica_index().leaderless_count(),
             under_replicated: states().filter(|state| is_short(state)).count(),
             below_minimum,
             moving: image.replica_index().reassigning_count(),
+            to_drain: draining.map(|(id, _)| image.replica_index().load(*id).replicas).sum(),
         }
     }
 
@@ -326,6 +329,7 @@ impl Report {
                 "underReplicated": self.under_replicated,
                 "belowMinimum": self.below_minimum,
                 "moving": self.moving,
+                "toDrain": self.to_drain,
             },
         })
     }
@@ -345,6 +349,7 @@ impl Report {
             ("partitions under-replicated", self.under_replicated.to_string()),
             ("partitions below their minimum", self.below_minimum.to_string()),
             ("partitions moving", self.moving.to_string()),
+            ("replicas to drain", self.to_drain.to_string()),
             ("healthy", if self.is_well() { "yes" } else { "no" }.to_owned()),
         ];
         let rows: Vec<Vec<String>> = rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]).collect();
@@ -360,7 +365,7 @@ async fn set_duty(args: &DutyArgs, duty: BrokerDuty) -> anyhow::Result<Exit> {
     let (name, text) = match duty {
         BrokerDuty::Serving => ("serving", "is used for everything again"),
         BrokerDuty::Cordoned => ("cordoned", "is given no new replicas"),
-        BrokerDuty::Draining => ("draining", "is being drained; `taffrail cluster health` counts what still moves"),
+        BrokerDuty::Draining => ("draining", "is being drained; `taffrail cluster health` counts what is still to do"),
     };
     print(asked.output, &json!({ "broker": broker.0, "duty": name }), || format!("broker {broker} {text}\n"))?;
     Ok(Exit::Done)
@@ -400,8 +405,8 @@ mod tests {
         assert_eq!(
             text,
             "brokers 1,7 may not go\n  orders-3: led by 1, in sync 1,2, minimum 2; broker 3 is 1204 records behind; broker 4 is \
-             away; broker 5 is behind; broker 6 is 1 record behind\n  and 1 more\n  without it these have too few replicas in \
-             sync, whatever is waited for:\n    orders-3: led by nobody, in sync 1,2, minimum 2\n"
+             away; broker 5 is behind; broker 6 is 1 record behind\n  and 1 more\n  these will have too few replicas in sync, \
+             however long is waited:\n    orders-3: led by nobody, in sync 1,2, minimum 2\n"
         );
         assert_eq!(
             verdict_text(&BTreeSet::from([BrokerId(1)]), &RestartVerdict::default()),
