@@ -111,12 +111,15 @@ impl BrokerSessions {
     /// Brokers that are not fenced and have been silent for too long.
     pub fn silent(&mut self, image: &MetadataImage, now_ms: i64) -> Vec<BrokerIdentity> {
         self.sessions.retain(|id, _| image.broker(*id).is_some());
+        // Without another broker nobody would take over, so nothing is gained by haste.
+        let has_others = unfenced(image).nth(1).is_some();
         let mut silent = Vec::new();
         for broker in unfenced(image) {
             let silence_ms = now_ms - self.last_heard_ms(broker);
             let is_over = silence_ms >= self.timeout_ms;
             if is_over
                 || silence_ms >= self.patience_ms(broker)
+                    && has_others
                     && silent.is_empty()
                     && self.may_fence_early(broker, image, now_ms)
             {

@@ -126,6 +126,15 @@ fn whoever_attends_is_missed_sooner_and_one_at_a_time() {
 }
 
 #[test]
+fn a_broker_that_is_alone_has_its_whole_timeout() {
+    let cluster = Cluster::with_brokers(1);
+    let mut sessions = BrokerSessions::begin(6 * TIMEOUT_MS, 0);
+    attends(&mut sessions, cluster.identity(0), 100);
+    assert_eq!(ids_of(&sessions.silent(&cluster.image, 6_099)), [] as [i32; 0], "nobody could take over");
+    assert_eq!(ids_of(&sessions.silent(&cluster.image, 6_100)), [0]);
+}
+
+#[test]
 fn a_broker_may_go_when_it_leads_nothing_and_all_others_know() {
     let mut cluster = Cluster::with_brokers(3);
     cluster.create_on("t", &[&[0, 1, 2]]);
