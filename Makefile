@@ -47,7 +47,7 @@ clients: build ## the same scenario through every client library
 
 cluster: build ## real processes: kills, real input, Kafka's own tools on our files, three brokers and three controllers
 	bash .ci/suite cluster $(BUDGET_CLUSTER) bash e2e/cases/run test_durability.py test_corpus.py
-	bash .ci/suite replication $(BUDGET_REPLICATION) bash e2e/replication/run test_checker.py test_start.py
+	bash .ci/suite replication $(BUDGET_REPLICATION) bash e2e/replication/run
 
 chaos: build ## CHAOS_MINUTES (30) of kills, halts and restarts of six processes under load; CHAOS_SEED=n repeats one
 	bash e2e/replication/run --long test_faults.py -k test_chaos -s

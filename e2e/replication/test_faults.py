@@ -55,7 +55,7 @@ def test_halted_under_load(cluster, kind):
 
 def test_all_six_restarted_in_order_under_load(cluster):
     topic = cluster.new_topic(partitions=PARTITIONS)
-    with Load(cluster, topic, PARTITIONS) as load:
+    with Load(cluster, topic, PARTITIONS, in_flight=1) as load:
         for node in cluster.nodes:
             faults.restart(cluster, node)
             cluster.wait_until_in_sync(topic)
@@ -96,7 +96,7 @@ def chaos(cluster, minutes, seed):
     topic = cluster.new_topic(partitions=PARTITIONS)
     ends_at = time.monotonic() + minutes * 60
     done = 0
-    with Load(cluster, topic, PARTITIONS, racks=("a", "b", "c")) as load:
+    with Load(cluster, topic, PARTITIONS, racks=("a", "b", "c"), in_flight=1) as load:
         for name, fault in faults.any_fault(cluster, topic, PARTITIONS, seed):
             if time.monotonic() >= ends_at:
                 break

@@ -140,6 +140,8 @@ def test_a_group_goes_on_where_it_was_when_its_coordinator_dies(cluster):
         "group.id": topic,
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
+        # Whoever closes while the coordinator is away cannot say so, and is waited for.
+        "session.timeout.ms": 6000,
         "log_level": 0,
     }
     consumer = confluent_kafka.Consumer(settings)

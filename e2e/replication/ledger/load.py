@@ -62,7 +62,7 @@ class Task(threading.Thread):
 class LibrdkafkaWriter(Task):
     """librdkafka's idempotent producer, to all partitions in turn; it alone decides about retries."""
 
-    def __init__(self, cluster, topic, partitions, ledger):
+    def __init__(self, cluster, topic, partitions, ledger, in_flight):
         super().__init__(ledger.name)
         self.topic, self.partitions, self.ledger = topic, partitions, ledger
         self.failures = []
@@ -70,6 +70,7 @@ class LibrdkafkaWriter(Task):
             {
                 "bootstrap.servers": cluster.bootstrap,
                 "enable.idempotence": True,
+                "max.in.flight": in_flight,
                 "linger.ms": 2,
                 "retry.backoff.ms": 20,
                 "reconnect.backoff.ms": 20,
@@ -210,12 +211,17 @@ class LibrdkafkaReader(Task):
 
 
 class Load:
-    """Writers and readers of one topic; `end()` gives what has to be checked."""
+    """Writers and readers of one topic; `end()` gives what has to be checked.
 
-    def __init__(self, cluster, topic, partitions, racks=()):
+    `in_flight`: requests that librdkafka has on the way at a time. Producer snapshots, which are Kafka's, keep the last batch
+    of each producer only: a broker that leads right after a planned restart cannot tell a retry of an earlier batch from a
+    gap, and says so (OUT_OF_ORDER_SEQUENCE_NUMBER), which ends a producer. Where brokers are restarted, it is 1.
+    """
+
+    def __init__(self, cluster, topic, partitions, racks=(), in_flight=5):
         self.cluster, self.topic, self.partitions = cluster, topic, partitions
         self.history = History()
-        self.writers = [LibrdkafkaWriter(cluster, topic, partitions, self.history.writer("librdkafka"))]
+        self.writers = [LibrdkafkaWriter(cluster, topic, partitions, self.history.writer("librdkafka"), in_flight)]
         self.raw = [RawWriter(cluster, topic, p, self.history.writer(f"raw-{p}")) for p in range(partitions)]
         readers = [None, *racks]
         self.readers = [

@@ -212,6 +212,8 @@ public final class Scenario {
 
     private void deleteTopic() throws Exception {
         topics("--delete --topic $topic");
+        // The broker that is asked next may hear of it a moment later than the one that answered.
+        for (int i = 0; i < 10 && found(topics("--list"), "^$topic$"); i++) Thread.sleep(100);
         hasNot(topics("--list"), "^$topic$");
     }
 
