@@ -32,7 +32,6 @@ fn partition(index: i32) -> FetchPartition {
 
 fn request<'a>(asked: &'a [(Uuid, FetchPartition)], forgotten: &'a [(Uuid, i32)]) -> FollowerRequest<'a> {
     FollowerRequest {
-        cluster_id: Some("a-cluster".into()),
         replica_id: 2,
         replica_epoch: 77,
         max_wait_ms: 500,
@@ -61,7 +60,7 @@ fn the_leader_reads_what_a_follower_writes() {
 
         let view = FetchRequestView::decode(version, body).unwrap();
         assert_eq!((view.replica_id, view.replica_epoch), (2, 77));
-        assert_eq!(view.cluster_id.as_deref(), Some("a-cluster"));
+        assert_eq!(view.cluster_id, None);
         assert_eq!((view.max_wait_ms, view.min_bytes, view.max_bytes), (500, 1, 10 << 20));
         assert_eq!((view.session_id, view.session_epoch, view.isolation_level), (5, 9, 0));
         let topics: Vec<_> = view.topics().map(|(topic, partitions)| (topic.clone(), partitions.to_vec())).collect();

@@ -180,7 +180,10 @@ impl Fetcher {
     async fn dial(&mut self) -> Option<Link> {
         let Some(peer) = self.peer() else {
             // Nobody can be fetched from who is not registered.
-            self.inbox.leader_moved().await;
+            tokio::select! {
+                () = self.inbox.leader_moved() => {}
+                () = self.inbox.rung() => {}
+            }
             return None;
         };
         let dialled = tokio::select! {
@@ -309,7 +312,6 @@ impl Fetcher {
         let wait_ms = if ask.may_wait { config.replica_fetch_wait_max_ms } else { 0 };
         let asked: Vec<_> = ask.asked.iter().map(|asked| on_wire(asked, config.replica_fetch_max_bytes)).collect();
         let request = FollowerRequest {
-            cluster_id: self.broker.metadata.image().cluster_id().map(|id| id.to_string().into()),
             replica_id: self.broker.id.0,
             replica_epoch: self.broker.identity().epoch,
             max_wait_ms: wait_ms,

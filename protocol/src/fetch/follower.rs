@@ -5,7 +5,6 @@ use taffrail_core::ids::{PartitionIndex, TopicId};
 
 use super::{FetchPartition, KEY};
 use crate::header::{self, RequestHeader};
-use crate::message::StrBytes;
 use crate::request::{self, EncodeError};
 use crate::versions::VersionRange;
 use crate::wire::Writer;
@@ -14,14 +13,15 @@ use crate::wire::Writer;
 /// that asks for nothing else than records.
 pub const FOLLOWER_VERSIONS: VersionRange = VersionRange { min: 15, max: 17 };
 
+/// Tag of a follower's id and epoch.
+const REPLICA_STATE_TAG: u32 = 1;
+
 /// Bytes of a follower's id and epoch as a tagged field: two numbers and an empty list of tagged fields.
 const REPLICA_STATE_BYTES: u32 = 13;
 
 /// A Fetch request as a follower sends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowerRequest<'a> {
-    /// Cluster that it means to talk to.
-    pub cluster_id: Option<StrBytes>,
     /// Its number.
     pub replica_id: i32,
     /// Epoch of its registration.
@@ -78,11 +78,8 @@ impl FollowerRequest<'_> {
         by_topic(&mut writer, self.asked, encode_partition);
         by_topic(&mut writer, self.forgotten, |writer, partition| writer.i32(*partition));
         writer.string(""); // Rack: only consumers choose by it.
-        writer.unsigned_varint(1 + u32::from(self.cluster_id.is_some()));
-        if let Some(cluster_id) = &self.cluster_id {
-            writer.tagged(0, |writer| writer.string(cluster_id));
-        }
-        writer.unsigned_varint(1);
+        writer.unsigned_varint(1); // Tagged fields.
+        writer.unsigned_varint(REPLICA_STATE_TAG);
         writer.unsigned_varint(REPLICA_STATE_BYTES);
         writer.i32(self.replica_id);
         writer.i64(self.replica_epoch);
