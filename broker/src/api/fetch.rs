@@ -25,7 +25,7 @@ use super::{Call, wire};
 use crate::fetch::cache::Context;
 use crate::fetch::read::{Findings, Found, Item, Limits, Nearest, Reader};
 use crate::fetch::session::{EPOCH_FINAL, NO_SESSION, PartitionKey, Session, Told, Wanted, next_epoch};
-use crate::fetch::wait::{Named, Source, read_enough};
+use crate::fetch::wait::{Named, Source, Turn, read_enough};
 use crate::listener::Share;
 use crate::listener::service::{Chunk, Chunks, Frame, Pace, Reply, Started};
 use crate::replica::{Offsets, Partition, Reach, Refused, ReplicaFetch, read_refusal};
@@ -80,7 +80,9 @@ async fn run(call: Call, request: FetchRequestView) -> Reply {
     let deadline = (wait_ms > 0).then(|| wire::deadline(wait_ms));
     let find = |key: &PartitionKey| find(&call, &key.topic, key.partition);
     let mut source = match &context {
-        Context::Incremental(session) => Source::Session(session, &find),
+        Context::Incremental(session) => {
+            Source::Session(session, Turn::of(session, next_epoch(request.session_epoch)), &find)
+        }
         Context::Sessionless | Context::Full => Source::Request(Named::new(items(&call, &request), reach)),
     };
     let (items, mut findings) = read_enough(call.broker.disk_pool(), &mut source, &limits, min_bytes, deadline).await;
@@ -362,7 +364,11 @@ fn news(
 ) -> FetchResponse<Range> {
     let mut session = session.lock();
     if session.epoch != next_epoch(request.session_epoch) {
-        // Another request of the session came meanwhile; the client is not in step.
+        // Another request of the session came meanwhile. A follower does that to have a new partition served while it waits
+        // for others, and is told all by the next answer. Any other client is not in step.
+        if session.reach == Reach::LogEnd {
+            return FetchResponse { session_id: session.id, ..FetchResponse::default() };
+        }
         return FetchResponse { error: ErrorCode::InvalidFetchSessionEpoch, ..FetchResponse::default() };
     }
     let mut new = Vec::new();

@@ -93,6 +93,8 @@ impl SessionCache {
             return if size == 0 { Ok(Context::Sessionless) } else { Err(ErrorCode::FetchSessionIdNotFound) };
         }
         locked.epoch = next_epoch(epoch);
+        // A request of the session that waits is answered now, so that what is new here need not wait for it.
+        locked.news().begin_turn(locked.epoch);
         drop(locked);
         self.touch(id, size, now_ms);
         Ok(Context::Incremental(session))

@@ -19,7 +19,25 @@ pub(crate) enum Source<'a> {
     /// The request names them, once.
     Request(Named),
     /// The session knows which of them are worth a look.
-    Session(&'a Mutex<Session>, Find<'a>),
+    Session(&'a Mutex<Session>, Turn, Find<'a>),
+}
+
+/// A request's turn in its session, which ends when the next request begins.
+#[derive(Clone)]
+pub(crate) struct Turn {
+    news: Arc<News>,
+    epoch: i32,
+}
+
+impl Turn {
+    /// The turn of the request after which the session has this epoch.
+    pub(crate) fn of(session: &Mutex<Session>, epoch: i32) -> Self {
+        Self { news: Arc::clone(session.lock().news()), epoch }
+    }
+
+    fn is_over(&self) -> bool {
+        self.news.is_overtaken(self.epoch)
+    }
 }
 
 /// Partitions that a request names, and what tells of them once it has to wait.
@@ -63,11 +81,24 @@ impl Source<'_> {
     fn items(&self) -> Arc<Vec<Item>> {
         match self {
             Self::Request(named) => named.items(),
-            Self::Session(session, find) => Arc::new(session.lock().due(find)),
+            Self::Session(session, _, find) => Arc::new(session.lock().due(find)),
         }
     }
 
-    /// What tells when there are `missing_bytes` more; `None` = there may be already.
+    /// Whether the client has sent another request meanwhile.
+    fn is_overtaken(&self) -> bool {
+        matches!(self, Self::Session(_, turn, _) if turn.is_over())
+    }
+
+    /// Waits for these news.
+    async fn woken(&self, news: &News) {
+        match self {
+            Self::Request(_) => news.woken().await,
+            Self::Session(_, turn, _) => news.woken_in(turn.epoch).await,
+        }
+    }
+
+    /// What tells when there are `missing_bytes` more; `None` = there may be already, or it is another request's turn.
     fn expect(&mut self, missing_bytes: u64) -> Option<Arc<News>> {
         let news = match self {
             Self::Request(named) => {
@@ -77,7 +108,8 @@ impl Source<'_> {
                 }
                 Arc::clone(&named.news)
             }
-            Self::Session(session, _) => Arc::clone(session.lock().news()),
+            Self::Session(_, turn, _) if turn.is_over() => return None,
+            Self::Session(_, turn, _) => Arc::clone(&turn.news),
         };
         news.expect(i64::try_from(missing_bytes).unwrap_or(i64::MAX));
         (!news.any()).then_some(news)
@@ -95,6 +127,10 @@ pub(crate) async fn read_enough(
 ) -> (Arc<Vec<Item>>, Findings) {
     let min_bytes = min_bytes.min(limits.max_bytes);
     loop {
+        if source.is_overtaken() {
+            // The next request looks at everything that this one has not told.
+            return (Arc::default(), Findings::nothing(&[]));
+        }
         let items = source.items();
         let findings = look(pool, &items, limits).await;
         let is_empty = matches!(source, Source::Request(_)) && items.is_empty();
@@ -102,7 +138,7 @@ pub(crate) async fn read_enough(
             return (items, findings);
         };
         let Some(news) = source.expect(min_bytes - findings.bytes) else { continue };
-        if time::timeout_at(deadline, news.woken()).await.is_err() {
+        if time::timeout_at(deadline, source.woken(&news)).await.is_err() {
             let items = source.items();
             let findings = look(pool, &items, limits).await;
             return (items, findings);

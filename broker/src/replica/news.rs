@@ -8,7 +8,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize, Ordering};
 use std::task::Poll;
 
 use futures::task::AtomicWaker;
@@ -23,6 +23,8 @@ pub(crate) struct News {
     noted: Mutex<Vec<u32>>,
     missing_bytes: AtomicI64,
     is_woken: AtomicBool,
+    /// Whose turn it is to wait, where one request can overtake another.
+    turn: AtomicI32,
     waker: AtomicWaker,
 }
 
@@ -48,11 +50,32 @@ impl News {
         self.noted.lock().drain(..).for_each(take);
     }
 
+    /// Whoever waits in another turn than `turn` has been overtaken.
+    pub(crate) fn begin_turn(&self, turn: i32) {
+        self.turn.store(turn, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Whether somebody else waits here by now.
+    pub(crate) fn is_overtaken(&self, turn: i32) -> bool {
+        self.turn.load(Ordering::SeqCst) != turn
+    }
+
     /// Waits until enough bytes came, or there is another reason to look.
     pub(crate) async fn woken(&self) {
+        self.woken_in(self.turn.load(Ordering::SeqCst)).await;
+    }
+
+    /// The same, until another turn than `turn` begins. There is room for one who waits, so who is overtaken must not take
+    /// the other's place.
+    pub(crate) async fn woken_in(&self, turn: i32) {
         poll_fn(|context| {
+            if self.is_overtaken(turn) {
+                return Poll::Ready(());
+            }
             self.waker.register(context.waker());
-            if self.is_woken.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+            let is_over = self.is_woken.load(Ordering::SeqCst) || self.is_overtaken(turn);
+            if is_over { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
@@ -185,6 +208,27 @@ mod tests {
         assert!(!is_woken(&news));
         second.grown(40);
         time::timeout(Duration::from_secs(5), task).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_is_overtaken_waits_no_more_and_the_other_one_does() {
+        let (partition, news) = (Subscribers::default(), News::new());
+        partition.enter(&Subscription::new(&news, 1));
+        let wait = |turn| {
+            let news = Arc::clone(&news);
+            task::spawn(async move { news.woken_in(turn).await })
+        };
+        news.begin_turn(1);
+        news.expect(100);
+        let first = wait(1);
+        task::yield_now().await;
+        news.begin_turn(2);
+        news.expect(100);
+        let second = wait(2);
+        time::timeout(Duration::from_secs(5), first).await.unwrap().unwrap();
+        assert!(!second.is_finished());
+        partition.grown(100);
+        time::timeout(Duration::from_secs(5), second).await.unwrap().unwrap();
     }
 
     #[test]
