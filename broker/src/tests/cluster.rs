@@ -262,7 +262,7 @@ impl Cluster {
     }
 
     pub(super) async fn client(&self) -> Client {
-        Client { stream: connect(&self.address).await.unwrap(), correlation_id: 0, begun: None }
+        Client::to(&self.address).await
     }
 }
 
@@ -275,6 +275,11 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// A connection to a broker.
+    pub(super) async fn to(address: &str) -> Self {
+        Self { stream: connect(address).await.unwrap(), correlation_id: 0, begun: None }
+    }
+
     /// Sends a request without waiting for the answer.
     pub(super) async fn send<R: Request>(&mut self, version: i16, message: &R) {
         let mut out = BytesMut::new();

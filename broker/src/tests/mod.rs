@@ -2,14 +2,18 @@
 
 mod admin;
 mod allocations;
+mod brokers;
 mod cluster;
 mod consume;
 mod fetch_sessions;
+mod fetchers;
 mod followers;
 mod following;
 mod groups;
 mod membership;
 mod produce;
+mod replicas;
 mod replicas_admin;
 mod replication;
 mod retry;
+mod scripted;
