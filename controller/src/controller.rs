@@ -58,10 +58,10 @@ const ELECTED_TIMEOUT: Duration = Duration::from_secs(10);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a controller that is told to stop waits for brokers to say that they leave.
-const LEAVING_PAUSE: Duration = Duration::from_millis(150);
+const LEAVING_PAUSE: Duration = Duration::from_millis(200);
 
-/// How long it waits for those that have said so.
-const LEAVING_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long it waits for all of them, if one has said so.
+const LEAVING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Pause before the founding is tried again.
 const FOUNDING_PAUSE: Duration = Duration::from_millis(20);
@@ -272,12 +272,14 @@ impl Controller {
     /// to hand over in order.
     async fn wait_for_leaving(&self) {
         let mut applied = self.parts.feed.subscribe();
-        let serve = |image: &MetadataImage| image.brokers().values().any(|broker| !broker.fenced);
-        let leave = |image: &MetadataImage| image.brokers().values().any(|it| it.shutting_down && !it.fenced);
-        let all_left = applied.wait_for(|_| !serve(&self.image()));
-        if time::timeout(LEAVING_PAUSE, all_left).await.is_err() {
-            let none_leaves = applied.wait_for(|_| !leave(&self.image()));
-            let _ = time::timeout(LEAVING_TIMEOUT, none_leaves).await;
+        let serving = || self.image().brokers().values().filter(|broker| !broker.fenced).count();
+        let leaving = || self.image().brokers().values().any(|broker| broker.shutting_down && !broker.fenced);
+        let before = serving();
+        if time::timeout(LEAVING_PAUSE, applied.wait_for(|_| serving() == 0)).await.is_err()
+            && (leaving() || serving() < before)
+        {
+            // It is not this controller alone that stops, nor only one of the brokers.
+            let _ = time::timeout(LEAVING_TIMEOUT, applied.wait_for(|_| serving() == 0)).await;
         }
     }
 }
