@@ -4,7 +4,7 @@
 //! same order of calls in every run.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use taffrail_runtime::blocking::Pool;
@@ -21,7 +21,8 @@ pub(crate) struct Flusher {
 
 #[derive(Default)]
 struct Queue {
-    logs: VecDeque<Arc<Log>>,
+    /// Weak, because each log holds the flusher: without workers they would keep each other in memory for ever.
+    logs: VecDeque<Weak<Log>>,
     running: usize,
 }
 
@@ -32,7 +33,7 @@ impl Flusher {
     }
 
     /// Lets a worker look at a log.
-    pub(crate) fn submit(&self, log: Arc<Log>) {
+    pub(crate) fn submit(&self, log: Weak<Log>) {
         let mut queue = self.queue.lock();
         queue.logs.push_back(log);
         if self.pool.is_some() && queue.running == self.threads_max {
@@ -69,7 +70,7 @@ fn work(queue: &Mutex<Queue>) {
             log
         };
         // Another round of the same log goes to the end of the queue, so that no log keeps a worker to itself.
-        if log.run_flush() {
+        if log.upgrade().is_some_and(|log| log.run_flush()) {
             queue.lock().logs.push_back(log);
         }
     }

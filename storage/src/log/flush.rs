@@ -157,10 +157,9 @@ impl Log {
         if work.is_queued {
             return;
         }
-        let Some(me) = self.me.upgrade() else { return };
         work.is_queued = true;
         drop(work);
-        self.env.flusher.submit(me);
+        self.env.flusher.submit(self.me.clone());
     }
 
     /// The folder was just made; it becomes durable with the first flush.

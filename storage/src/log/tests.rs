@@ -594,3 +594,17 @@ fn a_folder_that_lost_all_its_segments_is_not_taken_for_a_new_one() {
         );
     }
 }
+
+#[test]
+fn a_log_that_waits_for_a_flush_that_never_comes_goes_with_its_storage() {
+    let disk = FaultDisk::new(1);
+    let without_workers = StorageOptions { flush_threads: 0, ..options() };
+    let (storage, log) = create_log(&disk, without_workers, small(1500));
+    for _ in 0..60 {
+        log.append(&[batch(1, 60, 1_000)], 0, 0).unwrap();
+    }
+    assert!(log.segment_count() > 1, "each roll asks for a flush");
+    let gone = std::sync::Arc::downgrade(&log);
+    drop((log, storage));
+    assert!(gone.upgrade().is_none());
+}
