@@ -232,6 +232,27 @@ async fn while_it_loads_nothing_is_answered_but_that() {
 }
 
 #[tokio::test]
+async fn what_a_new_leader_does_not_know_to_be_committed_is_not_shown() {
+    let log = MemoryLog::alone();
+    let former = leading(&log).await;
+    assert_eq!(former.shard("g").unwrap().ask(commit(7)).await, Ok(Reply::Done(ErrorCode::None)));
+    // The next leader has the record, and knows of no commit.
+    log.alone.store(false, Ordering::SeqCst);
+    log.high_watermark.store(0, Ordering::SeqCst);
+    let coordinator = GroupCoordinator::new(config());
+    coordinator.set_partitions(1);
+    coordinator.lead(0, term(1), || Arc::clone(&log));
+    let shard = coordinator.shard("g").unwrap();
+    for _ in 0..20 {
+        task::yield_now().await;
+        assert_eq!(shard.look(|_, _| ()), Err(ErrorCode::CoordinatorLoadInProgress));
+    }
+    log.commit_all();
+    wait_loaded(&coordinator).await;
+    assert_eq!(committed(&shard), Some(7));
+}
+
+#[tokio::test]
 async fn a_reply_waits_for_the_high_watermark() {
     let log = MemoryLog::replicated();
     let coordinator = leading(&log).await;

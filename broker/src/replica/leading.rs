@@ -270,9 +270,12 @@ impl Partition {
         let mut leadership = leadership.lock();
         let leave = leadership.propose_leave(self.log.end_offset(), self.env.lag_max_ms(), now_ms);
         // Whoever is not in the ISR and stopped fetching is not waited for any more.
-        self.commit(&leadership, &self.env.metadata.glance(), now_ms);
+        let image = self.env.metadata.glance();
+        self.commit(&leadership, &image, now_ms);
+        // Whom the controllers did not let in is tried again.
+        let change = leave.or_else(|| self.next_join(&mut leadership, &image, now_ms));
         drop(leadership);
-        self.propose(leave);
+        self.propose(change);
     }
 
     /// How far the replicas outside of the ISR are behind; empty when this broker does not lead.

@@ -146,6 +146,19 @@ async fn whoever_does_not_keep_up_leaves_the_isr_and_comes_back_by_fetching() {
 }
 
 #[tokio::test]
+async fn a_follower_whose_broker_was_not_back_yet_joins_without_fetching_again() {
+    let (cluster, mut second, mut third) = replicated(&[SHORT_LAG], &[]).await;
+    cluster.client().await.call(PRODUCE_VERSION, &produce_request("t", 0, 1, batch(&[b"a"]))).await;
+    until(|| isr(&cluster) == [1]).await;
+    cluster.control(Command::FenceBroker(third.identity)).await;
+    third.has(1).await;
+    second.has(1).await;
+    until(|| isr(&cluster) == [1, 2]).await;
+    cluster.control(Command::UnfenceBroker(third.identity)).await;
+    until(|| isr(&cluster) == [1, 2, 3]).await;
+}
+
+#[tokio::test]
 async fn with_too_few_replicas_in_sync_acks_all_is_refused_and_nothing_is_committed() {
     let (cluster, _second, _third) = replicated(&[SHORT_LAG], &[("min.insync.replicas", "2")]).await;
     let mut producer = cluster.client().await;
