@@ -254,6 +254,10 @@ impl Controller {
         }
         let served = self.serving.await;
         self.parts.raft.shutdown().await.map_err(ControllerError::raft)?;
+        if let Some(directory) = self.parts.directory.clone() {
+            // Whoever starts next may write there, or somebody may take the folder away.
+            self.parts.pool.run(move || directory.lock().close()).await?;
+        }
         drop(self.parts);
         drop(self.members);
         for other in self.others {

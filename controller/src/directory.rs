@@ -133,6 +133,8 @@ pub(crate) struct Directory {
     opening: Opening,
     /// Absent while the folder is empty and its cluster not known.
     identity: Option<Identity>,
+    /// Whether the controller has stopped: whatever is under way still changes nothing any more.
+    is_closed: bool,
     /// Holds the lock.
     _lock: File,
 }
@@ -162,7 +164,7 @@ impl Directory {
                 None => return Err(DirectoryError::NotGranted { path: path.to_owned() }),
             },
         };
-        Ok(Self { path: path.to_owned(), opening, identity, _lock: lock })
+        Ok(Self { path: path.to_owned(), opening, identity, is_closed: false, _lock: lock })
     }
 
     pub(crate) fn identity(&self) -> Option<Identity> {
@@ -190,7 +192,7 @@ impl Directory {
 
     /// Remembers which cluster the folder belongs to.
     pub(crate) fn belongs_to(&mut self, cluster: Uuid) -> Result<(), DirectoryError> {
-        if self.identity.is_none() {
+        if self.identity.is_none() && !self.is_closed {
             let identity = self.opening.identity(cluster);
             write(&self.path, &identity)?;
             self.identity = Some(identity);
@@ -200,11 +202,17 @@ impl Directory {
 
     /// Remembers that the controller has a part in the cluster.
     pub(crate) fn mark_founded(&mut self) -> Result<(), DirectoryError> {
-        if let Some(identity) = self.identity.as_mut().filter(|identity| !identity.founded) {
+        let identity = self.identity.as_mut().filter(|identity| !identity.founded && !self.is_closed);
+        if let Some(identity) = identity {
             (identity.founded, identity.granted) = (true, false);
             write(&self.path, identity)?;
         }
         Ok(())
+    }
+
+    /// Writes nothing any more. What was being written is when this returns.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
     }
 
     /// Sets everything in `path` aside, so that the controller can begin as a new one; gives the cluster that it belonged
