@@ -15,5 +15,7 @@ pub use divergence::{EpochEnd, Truncation, check_leader_epoch};
 pub use epochs::{EpochEntry, EpochHistory};
 pub use follower::FollowerFetch;
 pub use leadership::{AfterProposal, Leadership};
-pub use producers::{BatchMetadata, CompletedTransaction, ProducerError, ProducerState, ProducerStates, Verdict};
+pub use producers::{
+    BATCHES_RETAINED, BatchMetadata, CompletedTransaction, ProducerError, ProducerState, ProducerStates, Verdict,
+};
 pub use watermark::{follower_high_watermark, high_watermark};

@@ -242,6 +242,32 @@ impl ProducerStates {
         entries
     }
 
+    /// The batches that retries are recognised among, oldest first, of producers of whom more than the last is known: what
+    /// a snapshot leaves out. Of the `count_max` such producers that wrote last.
+    pub fn recent(&self, count_max: usize) -> Vec<(ProducerId, &[BatchMetadata])> {
+        let several = self.producers.values().filter(|state| state.batch_count > 1);
+        let mut recent: Vec<_> = several.map(|state| (state.producer_id, state.batches())).collect();
+        let newest_first = |(_, batches): &(ProducerId, &[BatchMetadata])| {
+            std::cmp::Reverse(batches.last().map_or(-1, |batch| batch.last_offset))
+        };
+        if recent.len() > count_max {
+            recent.select_nth_unstable_by_key(count_max, newest_first);
+            recent.truncate(count_max);
+        }
+        recent.sort_unstable_by_key(|(producer_id, _)| *producer_id);
+        recent
+    }
+
+    /// Takes back what [`ProducerStates::recent`] gave of a producer, after its snapshot was loaded. Batches that do not end
+    /// with the snapshot's are of another time, and are not believed.
+    pub fn recall(&mut self, producer_id: ProducerId, batches: &[BatchMetadata]) {
+        let Some(state) = self.producers.get_mut(&producer_id) else { return };
+        if state.batches() == batches.last().map_or(&[][..], std::slice::from_ref) {
+            state.batch_count = 0;
+            batches.iter().for_each(|batch| state.push(*batch));
+        }
+    }
+
     /// Number of producers known.
     pub fn len(&self) -> usize {
         self.producers.len()

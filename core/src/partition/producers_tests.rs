@@ -188,3 +188,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_a_snapshot_leaves_out_is_recalled_if_it_is_of_the_same_time() {
+    let states = holding(&[(0, 0, 2), (0, 2, 1), (0, 3, 4)]);
+    let batches = states.get(1).unwrap().batches().to_vec();
+    assert_eq!(states.recent(10), [(1, &batches[..])]);
+    assert!(states.recent(0).is_empty());
+    let loaded = || {
+        let known = states.get(1).unwrap();
+        let last = known.last_batch().copied();
+        let entry = ProducerState::from_snapshot(1, known.epoch, -1, known.last_timestamp, None, last);
+        ProducerStates::from_snapshot([entry], 1_000, DAY_MS)
+    };
+    let mut recalled = loaded();
+    recalled.recall(1, &batches);
+    assert_eq!(recalled.get(1), states.get(1));
+    for foreign in [&batches[..2], &[]] {
+        let mut kept = loaded();
+        kept.recall(1, foreign);
+        kept.recall(2, &batches);
+        assert_eq!(kept.get(1).unwrap().batches(), &batches[2..], "{foreign:?}");
+        assert_eq!(kept.len(), 1);
+    }
+}

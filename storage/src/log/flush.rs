@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::Log;
 use crate::checkpoint;
-use crate::clean_stop::{Mark, MarkedSegment};
+use crate::clean_stop::{Mark, MarkedSegment, PRODUCERS_MAX};
 use crate::disk::{self, OpenMode};
 use crate::error::{LogError, is_full, is_refused_here};
 use crate::names::{FileKind, LEADER_EPOCHS, PARTITION_METADATA, segment_path};
@@ -349,7 +349,8 @@ impl Log {
             if is_untouched && self.segments.read().len() == 1 {
                 // Nothing was ever written, so there is nothing to make durable: a folder that a power cut takes is made
                 // anew.
-                return Ok(Mark { end_offset: 0, segments: vec![MarkedSegment { base_offset: 0, bytes: 0 }] });
+                let segments = vec![MarkedSegment { base_offset: 0, bytes: 0 }];
+                return Ok(Mark { end_offset: 0, segments, recent: Vec::new() });
             }
             (writer.end_offset, super::producers::to_entries(&writer.producers))
         };
@@ -364,7 +365,11 @@ impl Log {
         self.flush.flushed.store(end_offset, Ordering::Release);
         self.flush.recovery_point.store(end_offset, Ordering::Release);
         let marked = |segment: &Arc<Segment>| MarkedSegment { base_offset: segment.base_offset, bytes: segment.size() };
-        Ok(Mark { end_offset, segments: self.segments.read().iter().map(marked).collect() })
+        let segments = self.segments.read().iter().map(marked).collect();
+        let writer = self.writer.lock();
+        let recent = writer.producers.recent(PRODUCERS_MAX);
+        let recent = recent.into_iter().map(|(producer_id, batches)| (producer_id, batches.to_vec())).collect();
+        Ok(Mark { end_offset, segments, recent })
     }
 
     /// Builds the indexes of closed segments anew where they proved wrong.

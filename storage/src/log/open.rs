@@ -280,6 +280,9 @@ fn load_from(
     }
     loaded.epochs_changed |= loaded.epochs.truncate_from_start(loaded.log_start_offset);
     load_producers(env, found, listing, &mut loaded, recovery_point, clean_end.is_some(), now_ms)?;
+    if let (Trust::Clean(mark), Some(_)) = (trust, clean_end) {
+        mark.recent.iter().for_each(|(producer_id, batches)| loaded.producers.recall(*producer_id, batches));
+    }
     Ok(loaded)
 }
 
