@@ -29,7 +29,7 @@ KAFKA_ERRORS = json.loads((GOLDEN / "error_codes.json").read_text())
 CLIENT = {"client_software_name": "raw", "client_software_version": "1"}
 API_VERSIONS, PRODUCE = 18, 0
 # The keys that one node without transactions, ACLs, quotas and the new groups serves.
-SERVED_KEYS = {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 32, 33, 35, 37, 42, 44, 47, 55, 60, 75, 80, 81}
+SERVED_KEYS = {0, 1, 2, 3, *range(8, 24), 32, 33, 35, 37, *range(42, 48), 55, 60, 64, 75, 80, 81}
 CLOSE_WITHIN_S = 5
 MIB = 1 << 20
 RSS_LIMIT_BYTES = 300 * MIB

@@ -15,6 +15,7 @@ from raw.broker import is_kafka
 from raw.client import Client, unique
 from raw.damage import INDEX_DAMAGE, fetch_or_error, flip_byte, segments, spoil_tail
 from raw.disk import small_volume
+from raw.process import environment
 from raw.wait import eventually
 
 MIB = 1 << 20
@@ -417,7 +418,7 @@ def test_second_process_on_one_data_directory_is_refused_by_name(restartable):
     binary = os.environ.get("TAFFRAIL_BIN", "taffrail")
     command = [binary, "up", "-f", str(restartable.cluster_file), "--data-dir", str(restartable.data_folder)]
     command += ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
-    second = subprocess.run(command, capture_output=True, text=True, timeout=30, env=restartable.environment())
+    second = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment(restartable.settings))
     assert second.returncode != 0
     assert str(restartable.data_folder) in second.stdout + second.stderr
     with Client(restartable) as client:

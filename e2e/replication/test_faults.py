@@ -55,7 +55,7 @@ def test_halted_under_load(cluster, kind):
 
 def test_all_six_restarted_in_order_under_load(cluster):
     topic = cluster.new_topic(partitions=PARTITIONS)
-    with Load(cluster, topic, PARTITIONS, in_flight=1) as load:
+    with Load(cluster, topic, PARTITIONS) as load:
         for node in cluster.nodes:
             faults.restart(cluster, node)
             cluster.wait_until_in_sync(topic)

@@ -111,6 +111,14 @@ impl Boots {
         let Place { boot, device } = &self.now;
         let text = format!("{VERSION}\nboot={boot}\ndevice={device}\nowed={owed}\nepoch={}\n", self.epoch);
         let written = disk::replace_file(&RealDisk::new(), &self.file, text.as_bytes());
+        // What is owed must not be forgotten. Anything else that is missing here makes the next start more careful, not less.
+        if let Err(error) = &written
+            && error.kind() == std::io::ErrorKind::StorageFull
+            && !owed
+        {
+            tracing::warn!(file = %self.file.display(), "the disk is full: the boot of the machine is not written down");
+            return Ok(());
+        }
         written.with_context(|| format!("{} cannot be written", self.file.display()))
     }
 }
