@@ -77,6 +77,21 @@ impl Up {
         line.trim().parse().ok()
     }
 
+    /// Waits until one of several brokers leads so many partitions.
+    fn wait_for_leaders(&self, broker: i32, count: &str) {
+        let name = format!("kafka_server_replicamanager_leadercount{{broker=\"{broker}\"}} ");
+        let deadline = time::monotonic() + PATIENCE;
+        loop {
+            let metrics = self.get("/metrics");
+            let found = metrics.lines().find_map(|line| line.strip_prefix(&name));
+            if found == Some(count) {
+                return;
+            }
+            assert!(time::monotonic() < deadline, "broker {broker} leads {found:?} partitions, not {count}");
+            task::block_on_current_thread(time::sleep(Duration::from_millis(50))).unwrap();
+        }
+    }
+
     fn wait_for_partitions(&self, count: i64) {
         let deadline = time::monotonic() + PATIENCE;
         while self.partitions() != Some(count) {
@@ -323,10 +338,8 @@ fn three_brokers_and_three_controllers_in_one_process_are_one_cluster_and_stay_o
     let data = dir.path().join("data");
     let first = Up::start(&["--data-dir", text(&data), "-f", text(&file)]);
     let cluster = first.told("data").rsplit_once("cluster ").unwrap().1.to_owned();
-    let metrics = first.get("/metrics");
     for (broker, folder) in [(1, "logs"), (2, "broker-2"), (3, "broker-3")] {
-        let leaders = format!("kafka_server_replicamanager_leadercount{{broker=\"{broker}\"}} ");
-        assert_eq!(metrics.lines().find_map(|line| line.strip_prefix(&leaders)), Some("2"), "leaders are spread");
+        first.wait_for_leaders(broker, "2");
         let folders = std::fs::read_dir(data.join(folder)).unwrap().map(|entry| entry.unwrap().file_name());
         let kept = folders.filter(|name| name.to_string_lossy().starts_with("orders-")).count();
         assert_eq!(kept, 6, "every broker keeps every partition");
