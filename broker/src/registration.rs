@@ -26,6 +26,10 @@ const ATTEND_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between tries to register while somebody else holds the id.
 const REGISTER_INTERVAL: Duration = Duration::from_millis(500);
 
+/// How long a broker that has left goes on answering: others hear of it within milliseconds, and send clients here until
+/// then.
+const HEARD_OF_BY_OTHERS: Duration = Duration::from_millis(50);
+
 /// How long leaving in order may take before the broker goes without.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -157,7 +161,12 @@ impl Registration {
             Err(_) => tracing::warn!(broker = %self.identity.id, "others do not know yet that this broker leaves"),
         }
         match answered(self.controllers.propose(Command::FenceBroker(self.identity))).await {
-            Ok(_) => tracing::info!(broker = %self.identity.id, "left the cluster for now"),
+            Ok(_) => {
+                tracing::info!(broker = %self.identity.id, "left the cluster for now");
+                if self.broker.metadata.image().brokers().len() > 1 {
+                    time::sleep(HEARD_OF_BY_OTHERS).await;
+                }
+            }
             Err(error) => tracing::warn!(broker = %self.identity.id, %error, "could not leave in order"),
         }
     }
