@@ -1,6 +1,7 @@
 """The loggers of a broker, as `kafka-configs --entity-type broker-loggers` reads and changes them: case A-02, KIP-412."""
 
 import pytest
+import time
 
 from raw import errors
 from raw.bad_requests import APPEND, DELETE, SET, SUBTRACT
@@ -119,6 +120,8 @@ def test_level_counts_for_what_is_logged_from_then_on(broker, client, node):
             return "127.0.0.1:%d" % connection.socket.getsockname()[1]
 
     silent = close_one()
+    # At INFO nothing tells that the broker has noticed; this is a hundred times what it takes.
+    time.sleep(1)
     assert alter(client, node, (LOGGER, SET, "DEBUG")) == (errors.NONE, None)
     told = close_one()
     eventually(lambda: told in broker.log_text(), what="a line on the closed connection")
