@@ -1,7 +1,8 @@
 """The loggers of a broker, as `kafka-configs --entity-type broker-loggers` reads and changes them: case A-02, KIP-412."""
 
-import pytest
 import time
+
+import pytest
 
 from raw import errors
 from raw.bad_requests import APPEND, DELETE, SET, SUBTRACT
