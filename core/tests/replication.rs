@@ -306,7 +306,7 @@ impl Cluster {
         let last_epoch = follower.log.last().map_or(-1, |(epoch, _)| *epoch);
         let (offset, own_history) = (follower.end(), follower.history());
         let (leader_end, leaders_history) = (self.brokers[leader].end(), self.brokers[leader].history());
-        match diverging(&leaders_history, leader_end, offset, last_epoch) {
+        match diverging(|epoch| leaders_history.end_offset_for(epoch, leader_end), offset, last_epoch) {
             Err(_) => return,
             Ok(Some(end)) => {
                 let cut = truncation(&own_history, offset, end);

@@ -13,7 +13,7 @@ use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::PartitionState;
 use taffrail_core::ids::{BrokerId, LeaderEpoch, Offset};
 use taffrail_core::image::MetadataImage;
-use taffrail_core::partition::{AfterProposal, EpochEnd, FollowerFetch, Leadership};
+use taffrail_core::partition::{AfterProposal, EpochEnd, FollowerFetch, Leadership, diverging};
 use taffrail_core::record::Batch;
 use taffrail_storage::{AppendError, Appended};
 
@@ -222,12 +222,10 @@ impl Partition {
         if last_fetched_epoch < 0 || (leads_since_then() && fetch_offset <= offsets.log_end) {
             return Ok(None);
         }
-        let (epoch, end_offset) = self.log.epoch_end(last_fetched_epoch);
-        if epoch < 0 || end_offset < 0 || fetch_offset < offsets.log_start {
+        if fetch_offset < offsets.log_start {
             return Err(ErrorCode::OffsetOutOfRange.into());
         }
-        let parts = epoch < last_fetched_epoch || end_offset < fetch_offset;
-        Ok(parts.then_some(EpochEnd { epoch, end_offset }))
+        Ok(diverging(|epoch| self.log.epoch_end(epoch), fetch_offset, last_fetched_epoch)?)
     }
 
     /// The controllers answer a proposal; the metadata that they decided from have been followed.

@@ -40,21 +40,20 @@ pub fn check_leader_epoch(current: LeaderEpoch, believed: LeaderEpoch) -> Result
 }
 
 /// Leader's side: where the log of whoever fetches from `fetch_offset`, with a record of `last_fetched_epoch` before it,
-/// parts from the leader's, whose log has this `history` and ends at `log_end`. `None` = not at all, or it does not say
-/// (epoch -1).
+/// parts from the leader's. `end_of` tells for an epoch the last one up to it that the leader knows, and where that ends in
+/// its log ([`EpochHistory::end_offset_for`]). `None` = not at all, or the follower does not say (epoch -1).
 ///
 /// # Errors
 /// OFFSET_OUT_OF_RANGE when the leader knows nothing of such an epoch.
 pub fn diverging(
-    history: &EpochHistory,
-    log_end: Offset,
+    end_of: impl FnOnce(LeaderEpoch) -> (LeaderEpoch, Offset),
     fetch_offset: Offset,
     last_fetched_epoch: LeaderEpoch,
 ) -> Result<Option<EpochEnd>, ErrorCode> {
     if last_fetched_epoch < 0 {
         return Ok(None);
     }
-    let (epoch, end_offset) = history.end_offset_for(last_fetched_epoch, log_end);
+    let (epoch, end_offset) = end_of(last_fetched_epoch);
     if epoch == UNDEFINED_EPOCH || end_offset == UNDEFINED_OFFSET {
         return Err(ErrorCode::OffsetOutOfRange);
     }
@@ -119,7 +118,8 @@ mod tests {
             ((15, 5), Err(ErrorCode::OffsetOutOfRange)),
         ];
         for ((fetch_offset, epoch), expected) in cases {
-            assert_eq!(diverging(&leader, 30, fetch_offset, epoch), expected, "{fetch_offset} {epoch}");
+            let found = diverging(|epoch| leader.end_offset_for(epoch, 30), fetch_offset, epoch);
+            assert_eq!(found, expected, "{fetch_offset} {epoch}");
         }
     }
 
@@ -183,7 +183,8 @@ mod tests {
             for _ in 0..=follower.len() + leader.len() {
                 let (history, end) = (history_of(&log), log.len() as Offset);
                 let last = log.last().copied().unwrap_or(UNDEFINED_EPOCH);
-                let Some(found) = diverging(&leaders_history_now, leader.len() as Offset, end, last).unwrap() else { break };
+                let leaders_end = |epoch| leaders_history_now.end_offset_for(epoch, leader.len() as Offset);
+                let Some(found) = diverging(leaders_end, end, last).unwrap() else { break };
                 let cut = truncation(&history, end, found);
                 prop_assert!(cut.offset < end, "no way forward: {leader:?} {log:?} {found:?} {cut:?}");
                 log.truncate(cut.offset as usize);

@@ -11,7 +11,7 @@ pub mod watermark;
 #[cfg(test)]
 mod leadership_tests;
 
-pub use divergence::{EpochEnd, Truncation, check_leader_epoch};
+pub use divergence::{EpochEnd, Truncation, check_leader_epoch, diverging};
 pub use epochs::{EpochEntry, EpochHistory};
 pub use follower::FollowerFetch;
 pub use leadership::{AfterProposal, Leadership};
