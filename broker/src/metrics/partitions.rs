@@ -11,7 +11,7 @@ use prometheus::{IntGauge, IntGaugeVec, Opts};
 
 use super::made;
 use crate::broker::Broker;
-use crate::replica::{Partition, is_under_replicated};
+use crate::replica::Partition;
 
 /// Partitions that get series of their own.
 const PARTITIONS_MAX: usize = 5_000;
@@ -28,7 +28,7 @@ const READINGS: [Reading; 8] = [
         led(it, it.state().isr.len())
     }),
     ("kafka_cluster_partition_underreplicated", "1 = a led partition has replicas out of sync.", |it| {
-        led(it, usize::from(is_under_replicated(&it.state())))
+        led(it, usize::from(it.state().is_under_replicated()))
     }),
     ("kafka_cluster_partition_underminisr", "1 = a led partition has too few replicas in sync.", |it| {
         led(it, usize::from(it.in_sync_against_minimum().is_lt()))

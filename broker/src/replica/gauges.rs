@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 
 use prometheus::IntGauge;
 use taffrail_core::event::PartitionState;
-use taffrail_core::ids::BrokerId;
 
 use crate::metrics::Metrics;
 
@@ -51,18 +50,12 @@ impl Standing {
     pub(super) fn leads(state: &PartitionState, in_sync: Ordering) -> Self {
         Self {
             leads: true,
-            is_under_replicated: is_under_replicated(state),
+            is_under_replicated: state.is_under_replicated(),
             is_under_min: in_sync.is_lt(),
             is_at_min: in_sync.is_eq() && state.replicas.len() > 1,
             ..Self::FOLLOWS
         }
     }
-}
-
-/// Whether replicas are out of sync. Those on their way here do not count, as in Kafka.
-pub(crate) fn is_under_replicated(state: &PartitionState) -> bool {
-    let settled = |ids: &[BrokerId]| ids.iter().filter(|id| !state.adding.contains(id)).count();
-    settled(&state.isr) < settled(&state.replicas)
 }
 
 impl Gauges {
@@ -75,6 +68,11 @@ impl Gauges {
             under_min: metrics.under_min_isr.clone(),
             at_min: metrics.at_min_isr.clone(),
         }
+    }
+
+    /// Whether followers of a partition that is led here are out of sync.
+    pub(super) fn any_under_replicated(&self) -> bool {
+        self.under_replicated.get() > 0
     }
 
     /// A replica that counted as `before` counts as `after` now.
@@ -99,6 +97,8 @@ impl Gauges {
 
 #[cfg(test)]
 mod tests {
+    use taffrail_core::ids::BrokerId;
+
     use super::*;
 
     fn state(replicas: &[i32], isr: &[i32]) -> PartitionState {

@@ -42,7 +42,6 @@ pub(crate) use commits::CommitWait;
 pub(crate) use following::FollowError;
 #[cfg(test)]
 pub(crate) use following::Following;
-pub(crate) use gauges::is_under_replicated;
 pub(crate) use hosted::Hosted;
 pub(crate) use leading::ReplicaFetch;
 pub(crate) use partition::{Offsets, Partition, Reach, Refused, Subscribed, read_refusal};
@@ -148,10 +147,13 @@ impl ReplicaManager {
     /// How far followers out of sync are behind, of at most `partitions_max` partitions that this broker leads; of others
     /// the next time.
     pub(crate) fn lags(&self, partitions_max: usize) -> LagReport {
+        if !self.env.gauges.any_under_replicated() {
+            return LagReport::new();
+        }
         let hosted = self.hosted();
         let mut lags: LagReport = hosted
             .partitions()
-            .filter(|partition| partition.leads() && is_under_replicated(&partition.state()))
+            .filter(|partition| partition.leads() && partition.state().is_under_replicated())
             .map(|partition| (partition.topic.id, partition.index, partition.lags()))
             .filter(|(_, _, lags)| !lags.is_empty())
             .collect();

@@ -32,6 +32,11 @@ pub struct PartitionState {
 }
 
 impl PartitionState {
+    /// Whether replicas are out of sync. Those on their way here do not count, as in Kafka.
+    pub fn is_under_replicated(&self) -> bool {
+        self.replicas.iter().any(|id| !self.isr.contains(id) && !self.adding.contains(id))
+    }
+
     /// A partition's first state: led by the first of `isr`.
     pub fn new(replicas: Vec<BrokerId>, isr: Vec<BrokerId>) -> Self {
         let leader = isr.first().copied().unwrap_or(BrokerId::NONE);

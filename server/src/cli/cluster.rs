@@ -286,9 +286,6 @@ impl Report {
         let is_missing = |heard_ms: Option<i64>| heard_ms.is_none_or(|at| now_ms - at > CONTROLLER_SILENCE_MAX_MS);
         let missing = quorum.voters.iter().filter(|it| Some(it.voter.id) != active && is_missing(it.last_heard_ms));
         let states = || image.topics().iter().flat_map(|topic| topic.numbered().map(|(_, state)| state));
-        let is_short = |state: &taffrail_core::event::PartitionState| {
-            state.replicas.iter().any(|id| !state.isr.contains(id) && !state.adding.contains(id))
-        };
         let draining = image.duties().iter().filter(|(_, duty)| **duty == BrokerDuty::Draining);
         Self {
             active,
@@ -299,7 +296,7 @@ impl Report {
             draining: draining.clone().map(|(id, _)| *id).collect(),
             partitions: states().count(),
             leaderless: image.replica_index().leaderless_count(),
-            under_replicated: states().filter(|state| is_short(state)).count(),
+            under_replicated: states().filter(|state| state.is_under_replicated()).count(),
             below_minimum,
             moving: image.replica_index().reassigning_count(),
             to_drain: draining.map(|(id, _)| image.replica_index().load(*id).replicas).sum(),
