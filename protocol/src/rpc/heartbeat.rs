@@ -7,10 +7,8 @@ use tonic::client::GrpcService;
 use tonic::codegen::{Body, Bytes, StdError};
 use tonic::{IntoStreamingRequest, Status, Streaming};
 
-use super::{
-    CallError, ControllerCalls, FormatError, RPC_VERSION, check_version, id_from_bytes, id_to_bytes,
-    refusal_from_message, v1,
-};
+use super::quorum::refused;
+use super::{CallError, ControllerCalls, FormatError, RPC_VERSION, check_version, id_from_bytes, id_to_bytes, v1};
 
 const WHAT: &str = "a heartbeat";
 
@@ -82,10 +80,7 @@ pub fn lags_from_message(lags: &[v1::PartitionLags]) -> Result<LagReport, Format
 
 fn answer(reply: v1::HeartbeatReply) -> Result<HeartbeatAnswer, CallError> {
     check_version("a controller's reply", reply.format_version, RPC_VERSION)?;
-    if let Some(refusal) = reply.refusal {
-        let active = reply.active.map(Into::into);
-        return Err(CallError::Refused { error: refusal_from_message(refusal), active });
-    }
+    refused(reply.refusal, reply.active)?;
     Ok(HeartbeatAnswer {
         fenced: reply.fenced,
         caught_up: reply.caught_up,

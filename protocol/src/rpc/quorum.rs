@@ -80,7 +80,8 @@ fn member(message: v1::QuorumMember) -> Result<QuorumMember, FormatError> {
     })
 }
 
-fn refused(refusal: Option<v1::Refusal>, active: Option<v1::ControllerAddress>) -> Result<(), CallError> {
+/// Fails with the refusal in an answer, if there is one.
+pub(super) fn refused(refusal: Option<v1::Refusal>, active: Option<v1::ControllerAddress>) -> Result<(), CallError> {
     let Some(refusal) = refusal else { return Ok(()) };
     Err(CallError::Refused { error: refusal_from_message(refusal), active: active.map(Into::into) })
 }
