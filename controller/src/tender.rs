@@ -37,12 +37,7 @@ struct Term {
 impl Tender {
     /// Starts the task.
     pub(crate) fn start(self) -> task::JoinHandle<()> {
-        task::spawn(async move {
-            tokio::select! {
-                () = self.run() => {}
-                () = self.shutdown.triggered() => {}
-            }
-        })
+        task::spawn_until(self.shutdown.clone(), async move { self.run().await })
     }
 
     async fn run(&self) {

@@ -4,6 +4,8 @@ use std::future::Future;
 
 pub use tokio::task::{JoinError, JoinHandle, yield_now};
 
+use crate::shutdown::Shutdown;
+
 /// Starts `work` on the current runtime.
 pub fn spawn<F>(work: F) -> JoinHandle<F::Output>
 where
@@ -11,6 +13,19 @@ where
     F::Output: Send + 'static,
 {
     tokio::spawn(work)
+}
+
+/// Starts `work` on the current runtime; it ends with `shutdown` if it has not before.
+pub fn spawn_until<F>(shutdown: Shutdown, work: F) -> JoinHandle<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    spawn(async move {
+        tokio::select! {
+            () = work => {}
+            () = shutdown.triggered() => {}
+        }
+    })
 }
 
 /// Starts `work` on the current shard, which it never leaves: it need not be `Send`.
