@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex as SyncMutex;
 use taffrail_core::config::Overrides;
-use taffrail_core::control::{BrokerIdentity, Command, ControlError, Inputs, Lags, RegisterBroker, Reply, decide};
+use taffrail_core::control::{BrokerIdentity, Command, ControlError, RegisterBroker, Reply};
 use taffrail_core::event::{Listener, PartitionState, SecurityProtocol};
 use taffrail_core::ids::{BrokerId, Uuid};
 use taffrail_core::image::MetadataImage;
@@ -19,7 +19,7 @@ use taffrail_storage::disk::real::RealDisk;
 use taffrail_storage::{Log, Storage, StorageOptions};
 use tokio::sync::Mutex;
 
-use super::cluster::{Client, FixedLoggers};
+use super::cluster::{Client, FixedLoggers, decided};
 use super::replication::until;
 use crate::broker::Answer;
 use crate::{Broker, BrokerParts, Committed, Controller, keep_in_sync};
@@ -34,19 +34,7 @@ struct SharedController {
 impl SharedController {
     async fn carry_out(&self, command: Command) -> Result<Committed, ControlError> {
         let mut image = self.image.lock().await;
-        let fresh_ids: Vec<Uuid> = (0..command.ids_needed()).map(|_| random::uuid()).collect();
-        let live: Vec<BrokerId> = image.brokers().keys().copied().collect();
-        let inputs = Inputs {
-            fresh_ids: &fresh_ids,
-            live_brokers: &live,
-            static_config: &Overrides::default(),
-            now_ms: 0,
-            lags: &Lags::default(),
-        };
-        let decision = decide(&image, &command, &inputs)?;
-        for event in &decision.events {
-            image.apply(event).unwrap();
-        }
+        let decision = decided(&mut image, &command)?;
         let running: Vec<_> = self.running.lock().values().filter_map(Weak::upgrade).collect();
         for broker in running {
             broker.follow(Arc::new(image.clone()), Some(&decision.events)).await;

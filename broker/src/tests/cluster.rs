@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use taffrail_core::config::Overrides;
 use taffrail_core::control::{
-    BrokerIdentity, Command, ControlError, Inputs, Lags, LogLevel, LoggerChanges, ROOT_LOGGER, RegisterBroker, Reply,
-    decide,
+    BrokerIdentity, Command, ControlError, Decision, Inputs, Lags, LogLevel, LoggerChanges, ROOT_LOGGER,
+    RegisterBroker, Reply, decide,
 };
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::{Listener, SecurityProtocol};
@@ -64,6 +64,22 @@ impl Loggers for FixedLoggers {
     }
 }
 
+/// Decides `command` as a controller does that hears of all brokers, and makes `image` what that leads to.
+pub(super) fn decided(image: &mut MetadataImage, command: &Command) -> Result<Decision, ControlError> {
+    let fresh_ids: Vec<Uuid> = (0..command.ids_needed()).map(|_| random::uuid()).collect();
+    let live: Vec<BrokerId> = image.brokers().keys().copied().collect();
+    let inputs = Inputs {
+        fresh_ids: &fresh_ids,
+        live_brokers: &live,
+        static_config: &Overrides::default(),
+        now_ms: 0,
+        lags: &Lags::default(),
+    };
+    let decision = decide(image, command, &inputs)?;
+    decision.events.iter().for_each(|event| image.apply(event).unwrap());
+    Ok(decision)
+}
+
 /// Decides like a controller, and makes the one broker follow at once.
 #[derive(Default)]
 struct LocalController {
@@ -74,19 +90,7 @@ struct LocalController {
 impl LocalController {
     async fn carry_out(&self, command: Command) -> Result<Committed, ControlError> {
         let mut image = self.image.lock().await;
-        let fresh_ids: Vec<Uuid> = (0..command.ids_needed()).map(|_| random::uuid()).collect();
-        let live: Vec<BrokerId> = image.brokers().keys().copied().collect();
-        let inputs = Inputs {
-            fresh_ids: &fresh_ids,
-            live_brokers: &live,
-            static_config: &Overrides::default(),
-            now_ms: 0,
-            lags: &Lags::default(),
-        };
-        let decision = decide(&image, &command, &inputs)?;
-        for event in &decision.events {
-            image.apply(event).unwrap();
-        }
+        let decision = decided(&mut image, &command)?;
         let broker = self.broker.get().and_then(Weak::upgrade).unwrap();
         broker.follow(Arc::new(image.clone()), Some(&decision.events)).await;
         Ok(Committed { reply: decision.reply, offset: image.offset() })
