@@ -176,7 +176,7 @@ impl Run {
                 return Err(format!("a repeated batch is taken for a new one: {again:?}"));
             }
         }
-        self.log.set_high_watermark(self.log.end_offset());
+        self.log.advance_high_watermark(self.log.end_offset());
         Ok(())
     }
 

@@ -163,8 +163,9 @@ impl Log {
         self.high_watermark.load(Ordering::Acquire)
     }
 
-    /// Sets up to where readers may see; kept within the log.
-    pub fn set_high_watermark(&self, offset: Offset) {
+    /// Sets up to where readers may see, also to less than before; kept within the log.
+    #[cfg(test)]
+    pub(crate) fn set_high_watermark(&self, offset: Offset) {
         let clamped = offset.clamp(self.log_start_offset(), self.end_offset());
         if self.high_watermark.swap(clamped, Ordering::AcqRel) != clamped {
             self.note_changed();
