@@ -3,8 +3,10 @@
 //! The mark is removed, durably, before anything is written, so it never stands for an older state. It names all segments
 //! with their sizes: a file that somebody takes away between the stop and the start is missed by name, also from the middle
 //! of a log, where nothing else would tell. Kafka's own mark is written beside it, so that Kafka, too, would find a directory
-//! that was closed cleanly. Beside the segments stand the batches by which retries of producers are recognised: the snapshot of
-//! the producers has room for the last one only, and a client with several requests on the way may repeat the first of them. Kafka takes its mark away when it starts; ours counts only while that is there as we wrote it.
+//! that was closed cleanly. Kafka takes its mark away when it starts; ours counts only while that is there as we wrote it.
+//!
+//! Beside the segments stand the batches by which retries of producers are recognised: the snapshot of the producers has
+//! room for the last one only, and a client with several requests on the way may repeat the first of them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,9 +1,8 @@
 //! Fetch: ranges of logs to consumers and to followers, by way of the page cache.
 //!
 //! A follower's fetch says what it has, which the leader notes before anything waits. Nothing is held while a fetch waits
-//! but the list of its partitions. Ranges that the kernel may not have are read and
-//! checked on the disk pool first; large ones then go by `sendfile`, small ones are copied, because a system call would
-//! cost more.
+//! but the list of its partitions. Ranges that the kernel may not have are read and checked on the disk pool first; large
+//! ones then go by `sendfile`, small ones are copied, because a system call would cost more.
 
 use std::sync::Arc;
 
