@@ -1,11 +1,11 @@
-//! The only way to the outside: sockets, timers, tasks, threads and randomness.
+//! The only way to the outside: sockets, files, timers, tasks, threads and randomness.
 //!
 //! Every other crate reaches the operating system's clock, network and scheduler through here (clippy refuses the rest),
-//! so that a simulator can put its own in their place and run the very code that production runs. Files are
-//! `taffrail-storage`'s business, which has a seam of its own.
+//! so that a simulator can put its own in their place and run the very code that production runs.
 
 pub mod blocking;
 pub mod cluster_secret;
+pub mod disk;
 pub mod grpc;
 pub mod net;
 pub mod open_files;

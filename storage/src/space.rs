@@ -4,28 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::disk::{Disk, Space};
-
-/// Room that appends leave, or an eighth of a small volume.
-const FLOOR_BYTES_MAX: u64 = 16 << 20;
-
-/// Room below which a volume counts as nearly full, or a tenth of a small one; at least twice the floor.
-const LOW_BYTES_MAX: u64 = 1 << 30;
+use crate::disk::Disk;
 
 /// Bytes that are appended between two looks at the volume.
 const LOOK_EVERY_BYTES: u64 = 1 << 20;
-
-impl Space {
-    /// Bytes that appends leave free.
-    pub fn floor(&self) -> u64 {
-        FLOOR_BYTES_MAX.min(self.total / 8)
-    }
-
-    /// Whether the room is about to run out: time to act before a write is refused.
-    pub fn is_low(&self) -> bool {
-        self.available < LOW_BYTES_MAX.min(self.total / 10).max(2 * self.floor())
-    }
-}
 
 /// Knows whether the volume of a data directory has room for appends.
 pub(crate) struct SpaceWatch {
@@ -80,15 +62,5 @@ mod tests {
         assert!(!watch.admits(&disk, 1));
         disk.set_capacity(None);
         assert!(watch.admits(&disk, 1));
-    }
-
-    #[test]
-    fn a_volume_is_low_before_appends_are_refused() {
-        for total in [64 << 20, 10 << 30, 4 << 40] {
-            let at = |available| Space { total, available };
-            assert!(at(at(0).floor()).is_low());
-            assert!(at(at(0).floor() * 2 - 1).is_low());
-            assert!(!at(total / 2).is_low());
-        }
     }
 }
