@@ -4,14 +4,13 @@
 //! this controller in; the folder then remembers that it has a part, so that a lost database is noticed and not taken for a
 //! new beginning. What is damaged is set aside, never deleted.
 
-use std::fs::{self, File, TryLockError};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use taffrail_core::ids::Uuid;
+use taffrail_runtime::disk::DiskLock;
 
 use crate::store::StoreError;
-use crate::store::sled::sync_folder;
+use crate::store::folder::Folder;
 
 /// Version of the identity file's layout.
 const FILE_VERSION: &str = "1";
@@ -21,6 +20,10 @@ const DATABASE: &str = "raft";
 const SNAPSHOTS: &str = "snapshots";
 const QUARANTINE: &str = "quarantine";
 const LOCK: &str = "lock";
+
+/// Size of an identity file that is read; ours have some hundred bytes.
+const IDENTITY_BYTES_MAX: u64 = 64 << 10;
+
 /// Stands beside a database of no cluster yet. A database without it and without an identity has lost the identity.
 const UNCLAIMED: &str = "unclaimed";
 
@@ -129,42 +132,41 @@ pub(crate) struct Identity {
 /// A controller's folder, locked while this lives.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    path: PathBuf,
+    folder: Folder,
     opening: Opening,
     /// Absent while the folder is empty and its cluster not known.
     identity: Option<Identity>,
     /// Whether the controller has stopped: whatever is under way still changes nothing any more.
     is_closed: bool,
     /// Holds the lock.
-    _lock: File,
+    _lock: DiskLock,
 }
 
 impl Directory {
     /// Opens the folder; one without metadata needs a grant to found a cluster, or others who take it in.
-    pub(crate) fn open(path: &Path, opening: Opening) -> Result<Self, DirectoryError> {
-        fs::create_dir_all(path).map_err(|source| StoreError::file(path, "made", source))?;
-        let lock = lock(path)?;
-        let identity = match read(path)? {
+    pub(crate) fn open(folder: &Folder, opening: Opening) -> Result<Self, DirectoryError> {
+        folder.make()?;
+        let path = folder.path();
+        let lock = lock(folder)?;
+        let identity = match read(folder)? {
             Some(identity) => Some(checked(path, identity, &opening)?),
-            None if path.join(DATABASE).exists() && !path.join(UNCLAIMED).exists() => {
+            None if folder.contains(DATABASE)? && !folder.contains(UNCLAIMED)? => {
                 return Err(DirectoryError::IdentityGone { path: path.to_owned() });
             }
             None => match opening.grant {
                 Some(cluster) => {
                     let identity = Identity { granted: true, ..opening.identity(cluster) };
-                    write(path, &identity)?;
+                    write(folder, &identity)?;
                     Some(identity)
                 }
                 None if opening.may_join => {
-                    let mark = path.join(UNCLAIMED);
-                    File::create(&mark).map_err(|source| StoreError::file(&mark, "made", source))?;
-                    sync_folder(path)?;
+                    folder.mark(UNCLAIMED)?;
                     None
                 }
                 None => return Err(DirectoryError::NotGranted { path: path.to_owned() }),
             },
         };
-        Ok(Self { path: path.to_owned(), opening, identity, is_closed: false, _lock: lock })
+        Ok(Self { folder: folder.clone(), opening, identity, is_closed: false, _lock: lock })
     }
 
     pub(crate) fn identity(&self) -> Option<Identity> {
@@ -177,24 +179,24 @@ impl Directory {
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
     }
 
     /// Where the Raft log is.
     pub(crate) fn database(&self) -> PathBuf {
-        self.path.join(DATABASE)
+        self.path().join(DATABASE)
     }
 
     /// Where the snapshots are.
-    pub(crate) fn snapshots(&self) -> PathBuf {
-        self.path.join(SNAPSHOTS)
+    pub(crate) fn snapshots(&self) -> Folder {
+        self.folder.below(SNAPSHOTS)
     }
 
     /// Remembers which cluster the folder belongs to.
     pub(crate) fn belongs_to(&mut self, cluster: Uuid) -> Result<(), DirectoryError> {
         if self.identity.is_none() && !self.is_closed {
             let identity = self.opening.identity(cluster);
-            write(&self.path, &identity)?;
+            write(&self.folder, &identity)?;
             self.identity = Some(identity);
         }
         Ok(())
@@ -205,7 +207,7 @@ impl Directory {
         let identity = self.identity.as_mut().filter(|identity| !identity.founded && !self.is_closed);
         if let Some(identity) = identity {
             (identity.founded, identity.granted) = (true, false);
-            write(&self.path, identity)?;
+            write(&self.folder, identity)?;
         }
         Ok(())
     }
@@ -215,25 +217,20 @@ impl Directory {
         self.is_closed = true;
     }
 
-    /// Sets everything in `path` aside, so that the controller can begin as a new one; gives the cluster that it belonged
+    /// Sets everything in `folder` aside, so that the controller can begin as a new one; gives the cluster that it belonged
     /// to, if that can still be read, and where things are now.
-    pub(crate) fn quarantine(path: &Path, now_ms: i64) -> Result<(Option<Uuid>, PathBuf), DirectoryError> {
-        let _lock = lock(path)?;
-        let cluster = read(path).ok().flatten().map(|identity| identity.cluster);
-        let aside = path.join(format!("{QUARANTINE}-{now_ms}"));
-        fs::create_dir_all(&aside).map_err(|source| StoreError::file(&aside, "made", source))?;
+    pub(crate) fn quarantine(folder: &Folder, now_ms: i64) -> Result<(Option<Uuid>, PathBuf), DirectoryError> {
+        let _lock = lock(folder)?;
+        let cluster = read(folder).ok().flatten().map(|identity| identity.cluster);
+        let aside = folder.below(&format!("{QUARANTINE}-{now_ms}"));
+        aside.make()?;
         // The identity goes last: until then the next start finds the same damage.
         for name in [DATABASE, SNAPSHOTS, IDENTITY] {
-            match fs::rename(path.join(name), aside.join(name)) {
-                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(StoreError::file(path.join(name), "set aside", source).into());
-                }
-                _ => {}
-            }
+            folder.give(name, &aside)?;
         }
-        sync_folder(&aside)?;
-        sync_folder(path)?;
-        Ok((cluster, aside))
+        aside.sync()?;
+        folder.sync()?;
+        Ok((cluster, aside.path().to_owned()))
     }
 }
 
@@ -243,15 +240,9 @@ impl Opening {
     }
 }
 
-fn lock(path: &Path) -> Result<File, DirectoryError> {
-    let name = path.join(LOCK);
-    let open = File::options().create(true).truncate(false).write(true).open(&name);
-    let file = open.map_err(|source| StoreError::file(&name, "opened", source))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(DirectoryError::InUse { path: path.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(StoreError::file(&name, "locked", source).into()),
-    }
+fn lock(folder: &Folder) -> Result<DiskLock, DirectoryError> {
+    let lock = folder.lock(LOCK, "a controller")?;
+    lock.ok_or_else(|| DirectoryError::InUse { path: folder.path().to_owned() })
 }
 
 fn checked(path: &Path, identity: Identity, opening: &Opening) -> Result<Identity, DirectoryError> {
@@ -268,37 +259,20 @@ fn checked(path: &Path, identity: Identity, opening: &Opening) -> Result<Identit
     }
 }
 
-fn write(path: &Path, identity: &Identity) -> Result<(), DirectoryError> {
-    let name = path.join(IDENTITY);
-    let unfinished = name.with_extension("tmp");
+fn write(folder: &Folder, identity: &Identity) -> Result<(), DirectoryError> {
     let text = format!(
         "version={FILE_VERSION}\ncontroller.id={}\ndirectory.id={}\ncluster.id={}\ngranted={}\nfounded={}\n",
         identity.controller, identity.directory, identity.cluster, identity.granted, identity.founded
     );
-    let written = File::create(&unfinished).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&unfinished, &name)
-    });
-    written.map_err(|source| StoreError::file(&name, "written", source))?;
-    sync_folder(path)?;
-    let mark = path.join(UNCLAIMED);
-    match fs::remove_file(&mark) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(StoreError::file(&mark, "removed", source).into())
-        }
-        _ => Ok(()),
-    }
+    folder.replace(IDENTITY, text.as_bytes())?;
+    Ok(folder.remove(UNCLAIMED)?)
 }
 
-fn read(path: &Path) -> Result<Option<Identity>, DirectoryError> {
-    let name = path.join(IDENTITY);
-    let text = match fs::read_to_string(&name) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(StoreError::file(&name, "read", source).into()),
-    };
+fn read(folder: &Folder) -> Result<Option<Identity>, DirectoryError> {
+    let name = folder.path().join(IDENTITY);
+    let Some(content) = folder.read(IDENTITY, IDENTITY_BYTES_MAX)? else { return Ok(None) };
     let malformed = |reason: String| DirectoryError::Malformed { path: name.clone(), reason, newer: false };
+    let text = std::str::from_utf8(&content).map_err(|error| malformed(error.to_string()))?;
     let value = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
         line.ok_or_else(|| malformed(format!("'{key}' is missing")))
@@ -324,6 +298,8 @@ fn read(path: &Path) -> Result<Option<Identity>, DirectoryError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const CLUSTER: Uuid = Uuid([1; 16]);
@@ -337,7 +313,7 @@ mod tests {
     fn an_empty_folder_needs_a_grant_and_remembers_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("controller");
-        let open = |grant| Directory::open(&path, opening(3, grant));
+        let open = |grant| Directory::open(&Folder::real(&path), opening(3, grant));
         assert!(matches!(open(None), Err(DirectoryError::NotGranted { .. })));
         let directory = open(Some(CLUSTER)).unwrap();
         let expected = Identity { controller: 3, directory: FRESH, cluster: CLUSTER, granted: true, founded: false };
@@ -354,11 +330,11 @@ mod tests {
     fn an_empty_folder_among_others_has_no_cluster_until_it_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let joining = Opening { may_join: true, ..opening(3, None) };
-        let mut directory = Directory::open(folder.path(), joining).unwrap();
+        let mut directory = Directory::open(&Folder::real(folder.path()), joining).unwrap();
         assert_eq!((directory.identity(), directory.directory_id()), (None, FRESH));
         directory.belongs_to(CLUSTER).unwrap();
         drop(directory);
-        let again = Directory::open(folder.path(), Opening { fresh: Uuid([9; 16]), ..joining }).unwrap();
+        let again = Directory::open(&Folder::real(folder.path()), Opening { fresh: Uuid([9; 16]), ..joining }).unwrap();
         assert_eq!(again.identity().map(|identity| (identity.cluster, identity.founded)), Some((CLUSTER, false)));
         assert_eq!(again.directory_id(), FRESH);
     }
@@ -368,40 +344,47 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let joining = Opening { may_join: true, ..opening(3, None) };
         for _ in 0..2 {
-            let directory = Directory::open(folder.path(), joining).unwrap();
+            let directory = Directory::open(&Folder::real(folder.path()), joining).unwrap();
             assert_eq!(directory.identity(), None);
             fs::create_dir_all(directory.database()).unwrap();
         }
-        Directory::open(folder.path(), joining).unwrap().belongs_to(CLUSTER).unwrap();
+        Directory::open(&Folder::real(folder.path()), joining).unwrap().belongs_to(CLUSTER).unwrap();
         fs::remove_file(folder.path().join(IDENTITY)).unwrap();
-        assert!(matches!(Directory::open(folder.path(), joining), Err(DirectoryError::IdentityGone { .. })));
+        assert!(matches!(
+            Directory::open(&Folder::real(folder.path()), joining),
+            Err(DirectoryError::IdentityGone { .. })
+        ));
     }
 
     #[test]
     fn what_is_set_aside_is_kept_and_the_cluster_is_remembered() {
         let folder = tempfile::tempdir().unwrap();
-        drop(Directory::open(folder.path(), opening(3, Some(CLUSTER))).unwrap());
+        drop(Directory::open(&Folder::real(folder.path()), opening(3, Some(CLUSTER))).unwrap());
         fs::create_dir(folder.path().join(DATABASE)).unwrap();
         fs::write(folder.path().join(DATABASE).join("db"), b"damaged").unwrap();
-        let (cluster, aside) = Directory::quarantine(folder.path(), 77).unwrap();
+        let (cluster, aside) = Directory::quarantine(&Folder::real(folder.path()), 77).unwrap();
         assert_eq!(cluster, Some(CLUSTER));
         assert_eq!(fs::read(aside.join(DATABASE).join("db")).unwrap(), b"damaged");
         assert!(aside.join(IDENTITY).exists());
-        assert!(matches!(Directory::open(folder.path(), opening(3, None)), Err(DirectoryError::NotGranted { .. })));
+        assert!(matches!(
+            Directory::open(&Folder::real(folder.path()), opening(3, None)),
+            Err(DirectoryError::NotGranted { .. })
+        ));
     }
 
     #[test]
     fn folders_of_others_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        drop(Directory::open(folder.path(), opening(3, Some(CLUSTER))).unwrap());
-        let refusal =
-            |controller, grant| Directory::open(folder.path(), opening(controller, grant)).unwrap_err().to_string();
+        drop(Directory::open(&Folder::real(folder.path()), opening(3, Some(CLUSTER))).unwrap());
+        let refusal = |controller, grant| {
+            Directory::open(&Folder::real(folder.path()), opening(controller, grant)).unwrap_err().to_string()
+        };
         assert!(refusal(4, None).contains("belongs to controller 3, not 4"));
         assert!(refusal(3, Some(FRESH)).contains(&format!("belongs to cluster {CLUSTER}, not {FRESH}")));
         let expecting = Opening { expected: Some(FRESH), ..opening(3, None) };
-        let refused = Directory::open(folder.path(), expecting).unwrap_err().to_string();
+        let refused = Directory::open(&Folder::real(folder.path()), expecting).unwrap_err().to_string();
         assert!(refused.contains(&format!("belongs to cluster {CLUSTER}, not {FRESH}")), "{refused}");
-        let holder = Directory::open(folder.path(), opening(3, None)).unwrap();
+        let holder = Directory::open(&Folder::real(folder.path()), opening(3, None)).unwrap();
         assert!(refusal(3, None).contains("is in use by another process"));
         drop(holder);
         fs::write(folder.path().join(IDENTITY), "version=2\n").unwrap();

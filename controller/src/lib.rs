@@ -1,7 +1,7 @@
 //! The controller role: the cluster's metadata, agreed on by a majority of controllers.
 //!
 //! Commands come in by gRPC, one loop decides them (core), Raft commits the events, every controller applies them to the
-//! same image, and brokers follow the events. openraft and sled stay inside this crate.
+//! same image, and brokers follow the events. openraft, sled and redb stay inside this crate.
 
 mod controller;
 mod decider;
@@ -23,3 +23,4 @@ pub use directory::DirectoryError;
 pub use options::{ControllerError, ControllerOptions, MetadataDir};
 pub use raft::links::Dialer;
 pub use store::StoreError;
+pub use store::folder::Folder;

@@ -13,8 +13,10 @@ use crate::machine::Machine;
 use crate::machine::feed::Feed;
 use crate::options::{ControllerError, MetadataDir};
 use crate::raft::NodeId;
+use crate::store::folder::Folder;
 use crate::store::log::RaftLog;
 use crate::store::memory::MemoryStore;
+use crate::store::redb::RedbStore;
 use crate::store::reserve::Reserve;
 use crate::store::sled::SledStore;
 use crate::store::snapshots::Snapshots;
@@ -58,8 +60,12 @@ pub(crate) fn open(request: &Request) -> Result<Opened, ControllerError> {
         Err(error) if error.is_damage() && request.opening.may_join => error,
         outcome => return outcome,
     };
-    let MetadataDir::Folder(path) = &request.dir else { return Err(error) };
-    let (cluster, aside) = Directory::quarantine(path, time::unix_ms())?;
+    let folder = match &request.dir {
+        MetadataDir::Memory => return Err(error),
+        MetadataDir::Folder(path) => Folder::real(path),
+        MetadataDir::Disk(folder) => folder.clone(),
+    };
+    let (cluster, aside) = Directory::quarantine(&folder, time::unix_ms())?;
     tracing::error!(
         %error, aside = %aside.display(),
         "the metadata cannot be used and were set aside; this controller starts anew and asks the others to take it in"
@@ -72,11 +78,15 @@ pub(crate) fn open(request: &Request) -> Result<Opened, ControllerError> {
 }
 
 fn open_as_it_is(request: &Request) -> Result<Opened, ControllerError> {
-    let path = match &request.dir {
-        MetadataDir::Folder(path) => path,
-        MetadataDir::Memory => return open_store(request, Arc::new(MemoryStore::default())),
-    };
-    let directory = Directory::open(path, request.opening)?;
+    match &request.dir {
+        MetadataDir::Memory => open_store(request, Arc::new(MemoryStore::default())),
+        MetadataDir::Folder(path) => open_sled(request, &Folder::real(path)),
+        MetadataDir::Disk(folder) => open_redb(request, folder),
+    }
+}
+
+fn open_sled(request: &Request, folder: &Folder) -> Result<Opened, ControllerError> {
+    let directory = Directory::open(folder, request.opening)?;
     let reserve = Arc::new(Reserve::open(directory.path()));
     // The database writes when it is opened, too.
     reserve.make_room(0);
@@ -84,6 +94,14 @@ fn open_as_it_is(request: &Request) -> Result<Opened, ControllerError> {
     let snapshots = Snapshots::open(directory.snapshots(), Some(Arc::clone(&reserve)))?;
     let opened = check(request, Some(directory), Arc::new(store), snapshots)?;
     Ok(Opened { reserve: Some(reserve), closed: Some(closed), ..opened })
+}
+
+fn open_redb(request: &Request, folder: &Folder) -> Result<Opened, ControllerError> {
+    let directory = Directory::open(folder, request.opening)?;
+    let (store, closed) = RedbStore::open(folder.disk(), &directory.database())?.with_closing();
+    let snapshots = Snapshots::open(directory.snapshots(), None)?;
+    let opened = check(request, Some(directory), Arc::new(store), snapshots)?;
+    Ok(Opened { closed: Some(closed), ..opened })
 }
 
 /// A log in `store` and no folder.

@@ -12,12 +12,15 @@ use crate::directory::DirectoryError;
 use crate::raft::Fatal;
 use crate::raft::links::Dialer;
 use crate::store::StoreError;
+use crate::store::folder::Folder;
 
 /// Where a controller keeps the metadata.
 #[derive(Debug, Clone)]
 pub enum MetadataDir {
-    /// In this folder.
+    /// In this folder of the machine, in sled.
     Folder(PathBuf),
+    /// In this folder of any disk, in redb: whole clusters are simulated with it.
+    Disk(Folder),
     /// Nowhere: they are gone when it stops.
     Memory,
 }

@@ -4,8 +4,10 @@
 //! order) are above it, in `log`. So another database can stand in without touching them, and one suite tests all.
 
 mod checksum;
+pub(crate) mod folder;
 pub(crate) mod log;
 pub(crate) mod memory;
+pub(crate) mod redb;
 pub(crate) mod reserve;
 pub(crate) mod sled;
 pub(crate) mod snapshots;
@@ -97,6 +99,16 @@ pub(crate) enum Mark {
     Vote,
     /// Up to where the log was cut off at its start.
     Purged,
+}
+
+impl Mark {
+    /// Its key in a database.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Vote => "vote",
+            Self::Purged => "purged",
+        }
+    }
 }
 
 /// A backend. Calls block, and come from the store's own threads only. Writes may stay in memory until [`sync`]

@@ -156,12 +156,12 @@ impl MetaStore for SledStore {
 
     fn put(&self, mark: Mark, value: &[u8]) -> Result<(), StoreError> {
         self.make_room();
-        self.meta.insert(mark_key(mark), value).map_err(|error| self.refused(&error))?;
+        self.meta.insert(mark.name(), value).map_err(|error| self.refused(&error))?;
         Ok(())
     }
 
     fn get(&self, mark: Mark) -> Result<Option<Vec<u8>>, StoreError> {
-        let value = self.meta.get(mark_key(mark)).map_err(|error| self.refused(&error))?;
+        let value = self.meta.get(mark.name()).map_err(|error| self.refused(&error))?;
         Ok(value.map(|value| value.to_vec()))
     }
 
@@ -219,13 +219,6 @@ trait KeysOnly: Iterator<Item = sled::Result<(IVec, IVec)>> + Sized {
 
 impl<I: Iterator<Item = sled::Result<(IVec, IVec)>>> KeysOnly for I {}
 
-fn mark_key(mark: Mark) -> &'static [u8] {
-    match mark {
-        Mark::Vote => b"vote",
-        Mark::Purged => b"purged",
-    }
-}
-
 /// Big endian, so that keys sort as numbers.
 fn key(index: u64, part: u32) -> [u8; 12] {
     let mut key = [0; 12];
@@ -262,6 +255,6 @@ fn list(path: &Path) -> Result<Vec<fs::DirEntry>, StoreError> {
 }
 
 /// Makes the names in a folder survive a loss of power.
-pub(crate) fn sync_folder(path: &Path) -> Result<(), StoreError> {
+fn sync_folder(path: &Path) -> Result<(), StoreError> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(|source| StoreError::file(path, "synced", source))
 }

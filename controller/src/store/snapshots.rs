@@ -3,9 +3,7 @@
 //! A file is complete or it is not there: it is written under another name, synced, renamed, and the folder synced. Its
 //! checksum covers all of it. The one before the newest is kept until the next comes, as a second copy.
 
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -14,8 +12,8 @@ use taffrail_protocol::rpc::{FormatError, check_version, v1};
 
 use super::StoreError;
 use super::checksum::{seal, unseal};
+use super::folder::Folder;
 use super::reserve::Reserve;
-use super::sled::sync_folder;
 use crate::raft::SnapshotMeta;
 use crate::raft::messages::{meta_from_message, meta_to_message};
 
@@ -25,7 +23,10 @@ const FILE_VERSION: u32 = 1;
 /// Stands in place of an index in the checksum.
 const PLACE: u64 = u64::MAX - 2;
 
-const SUFFIX: &str = "snapshot";
+const SUFFIX: &str = ".snapshot";
+
+/// Size of a snapshot that is read: far more than the metadata of a million partitions.
+const SNAPSHOT_BYTES_MAX: u64 = 1 << 30;
 
 /// Snapshots kept, the newest included.
 const KEPT: usize = 2;
@@ -34,18 +35,18 @@ const KEPT: usize = 2;
 #[derive(Debug)]
 pub(crate) enum Snapshots {
     /// In a folder, with room for when the disk is full.
-    Folder(PathBuf, Option<Arc<Reserve>>),
+    Folder(Folder, Option<Arc<Reserve>>),
     /// In memory, with `--ephemeral`.
     Memory(Mutex<Option<(SnapshotMeta, Vec<u8>)>>),
 }
 
 impl Snapshots {
     /// Snapshots in `folder`, which is made if need be; `reserve` has room for when the disk is full.
-    pub(crate) fn open(folder: PathBuf, reserve: Option<Arc<Reserve>>) -> Result<Self, StoreError> {
-        fs::create_dir_all(&folder).map_err(|source| StoreError::file(&folder, "made", source))?;
-        for path in files(&folder)? {
-            if path.extension().is_some_and(|extension| extension == "tmp") {
-                fs::remove_file(&path).map_err(|source| StoreError::file(&path, "removed", source))?;
+    pub(crate) fn open(folder: Folder, reserve: Option<Arc<Reserve>>) -> Result<Self, StoreError> {
+        folder.make()?;
+        for name in folder.names()? {
+            if name.ends_with(".tmp") {
+                folder.remove(&name)?;
             }
         }
         Ok(Self::Folder(folder, reserve))
@@ -61,23 +62,12 @@ impl Snapshots {
             }
         };
         let index = meta.last_log_id.map_or(0, |log_id| log_id.index);
-        let path = folder.join(format!("{index:020}.{SUFFIX}"));
-        let unfinished = path.with_extension("tmp");
         // Raft ends when a snapshot cannot be written.
         if let Some(reserve) = reserve {
             reserve.make_room(image.len() as u64);
         }
-        let written = File::create(&unfinished).and_then(|mut file| {
-            file.write_all(&encode(meta, image))?;
-            file.sync_all()?;
-            fs::rename(&unfinished, &path)
-        });
-        written.map_err(|source| StoreError::file(&path, "written", source))?;
-        sync_folder(folder)?;
-        for old in snapshots(folder)?.into_iter().rev().skip(KEPT) {
-            fs::remove_file(&old).map_err(|source| StoreError::file(&old, "removed", source))?;
-        }
-        Ok(())
+        folder.replace(&format!("{index:020}{SUFFIX}"), &encode(meta, image))?;
+        snapshots(folder)?.iter().rev().skip(KEPT).try_for_each(|old| folder.remove(old))
     }
 
     /// The newest snapshot that can be read. A damaged one is reported and passed over.
@@ -86,8 +76,9 @@ impl Snapshots {
             Self::Folder(folder, _) => folder,
             Self::Memory(kept) => return Ok(kept.lock().clone()),
         };
-        for path in snapshots(folder)?.into_iter().rev() {
-            let bytes = fs::read(&path).map_err(|source| StoreError::file(&path, "read", source))?;
+        for name in snapshots(folder)?.iter().rev() {
+            let Some(bytes) = folder.read(name, SNAPSHOT_BYTES_MAX)? else { continue };
+            let path = folder.path().join(name);
             match decode(&path, &bytes) {
                 Ok(snapshot) => return Ok(Some(snapshot)),
                 Err(error @ StoreError::Format(FormatError::NewerVersion { .. })) => return Err(error),
@@ -124,14 +115,8 @@ fn decode(path: &Path, bytes: &[u8]) -> Result<(SnapshotMeta, Vec<u8>), StoreErr
 }
 
 /// Snapshot files, oldest first.
-fn snapshots(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    let mut paths = files(folder)?;
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == SUFFIX));
-    paths.sort();
-    Ok(paths)
-}
-
-fn files(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    let listed = fs::read_dir(folder).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
-    listed.map_err(|source| StoreError::file(folder, "listed", source))
+fn snapshots(folder: &Folder) -> Result<Vec<String>, StoreError> {
+    let mut names = folder.names()?;
+    names.retain(|name| name.ends_with(SUFFIX));
+    Ok(names)
 }
