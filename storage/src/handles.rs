@@ -122,6 +122,8 @@ impl Handles {
             }
             opened => opened?,
         };
+        // Shards look into these files, and must not wait for memory; whoever walks through one reads ahead by itself.
+        file.disable_read_ahead();
         self.open.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(Counted { file, open: Arc::clone(&self.open), refusal }))
     }
@@ -211,6 +213,14 @@ impl DiskFile for Counted {
 
     fn is_cached(&self, position: u64, length: u64) -> Option<bool> {
         self.file.is_cached(position, length)
+    }
+
+    fn disable_read_ahead(&self) {
+        self.file.disable_read_ahead();
+    }
+
+    fn prefetch(&self, position: u64, length: u64) {
+        self.file.prefetch(position, length);
     }
 
     fn as_file(&self) -> Option<&File> {

@@ -15,6 +15,9 @@ pub(crate) const WINDOW_SMALL_BYTES: usize = 4 << 10;
 /// Window for reading a whole file.
 pub(crate) const WINDOW_LARGE_BYTES: usize = 128 << 10;
 
+/// How far the device is ahead of a walk with large windows.
+pub(crate) const READ_AHEAD_BYTES: u64 = 4 * WINDOW_LARGE_BYTES as u64;
+
 /// Why a walk cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ScanError {
@@ -55,12 +58,14 @@ pub(crate) struct Scan<'a> {
     window: Vec<u8>,
     window_at: u64,
     window_bytes: usize,
+    /// Up to where the file was asked for ahead.
+    prefetched: u64,
 }
 
 impl<'a> Scan<'a> {
     /// A walk from `position`, where a batch begins, to `limit`; reads `window_bytes` at once.
     pub(crate) fn new(file: &'a dyn DiskFile, position: u64, limit: u64, window_bytes: usize) -> Self {
-        Self { file, position, limit, window: Vec::new(), window_at: 0, window_bytes }
+        Self { file, position, limit, window: Vec::new(), window_at: 0, window_bytes, prefetched: position }
     }
 
     /// Where the next batch begins.
@@ -114,6 +119,18 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
+    /// Asks for what comes after a large window at `at` when less than half of what was asked for is left.
+    fn read_ahead(&mut self, at: u64) {
+        if self.window_bytes < WINDOW_LARGE_BYTES || at + READ_AHEAD_BYTES / 2 < self.prefetched {
+            return;
+        }
+        let (from, to) = (self.prefetched.max(at), self.limit.min(at + READ_AHEAD_BYTES));
+        if from < to {
+            self.file.prefetch(from, to - from);
+            self.prefetched = to;
+        }
+    }
+
     /// Bytes of the file, from the window if they are in it. At most a window at once.
     fn bytes(&mut self, at: u64, count: usize) -> io::Result<&[u8]> {
         let count_max = self.window_bytes.max(BATCH_HEADER_BYTES);
@@ -122,6 +139,7 @@ impl<'a> Scan<'a> {
         if !inside {
             let wanted = (self.limit - at).min(count_max as u64) as usize;
             self.window.resize(wanted, 0);
+            self.read_ahead(at);
             let read = disk::read_up_to(self.file, &mut self.window, at)?;
             self.window.truncate(read);
             self.window_at = at;

@@ -65,6 +65,22 @@ fn vectored_writes_land_one_after_the_other_and_past_the_end_lie_zeros() {
 }
 
 #[test]
+fn advice_on_reading_ahead_changes_nothing_of_what_is_read() {
+    on_every_disk(|disk, dir| {
+        let file = disk.open(&dir.join("a"), OpenMode::CreateNew).unwrap();
+        let bytes: Vec<u8> = (0..1_000_000_u32).map(|n| (n % 251) as u8).collect();
+        write(&*file, &bytes, 0);
+        file.disable_read_ahead();
+        for (position, length) in
+            [(0, 1), (500_000, 100_000), (999_999, 5_000_000), (9_000_000, 1), (u64::MAX, 1), (0, 0)]
+        {
+            file.prefetch(position, length);
+        }
+        assert!(content(&*file) == bytes, "other bytes than those that were written");
+    });
+}
+
+#[test]
 fn room_is_taken_as_zeros_or_refused_when_there_is_none() {
     on_every_disk(|disk, dir| {
         let path = dir.join("a");

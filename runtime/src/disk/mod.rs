@@ -172,6 +172,13 @@ pub trait DiskFile: Send + Sync {
     /// Whether a range can be read without waiting for the device; `None` = unknown.
     fn is_cached(&self, position: u64, length: u64) -> Option<bool>;
 
+    /// From now on a read brings in what it asks for and nothing beyond. Otherwise a read of what is in memory may start to
+    /// read ahead, and wait until others give up memory for that.
+    fn disable_read_ahead(&self) {}
+
+    /// Begins to bring a range into memory, and waits for room in memory at most; only for threads that may wait.
+    fn prefetch(&self, _position: u64, _length: u64) {}
+
     /// The file of the operating system behind this one, for `sendfile`; `None` when there is none.
     fn as_file(&self) -> Option<&File>;
 }

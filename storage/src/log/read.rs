@@ -369,6 +369,8 @@ impl Log {
         while let Some(batch) = scan.next().map_err(failed)? {
             scan.verify(&batch).map_err(failed)?;
         }
+        // Whoever reads on comes back for this.
+        range.file.prefetch(bytes.end, range.length);
         segment.note_verified(bytes);
         self.env.count_appended(range.length);
         Ok(())

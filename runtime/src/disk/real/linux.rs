@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::num::NonZero;
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{Advice, FallocateFlags, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 
 use super::Calls;
@@ -11,8 +12,8 @@ use super::Calls;
 /// Linux.
 pub struct LinuxCalls;
 
-/// Distance of the bytes that are asked for when a range is checked: the usual read-ahead of the kernel, so what lies
-/// between two cached bytes was most probably read with them.
+/// Distance of the bytes that are asked for when a range is checked. Whoever reads from the device asks for as much at
+/// once, so what lies between two cached bytes was most probably read with them.
 const PROBE_BYTES: u64 = 128 * 1024;
 
 impl Calls for LinuxCalls {
@@ -50,4 +51,18 @@ impl Calls for LinuxCalls {
             at = (at + PROBE_BYTES).min(last);
         }
     }
+
+    fn disable_read_ahead(file: &File) {
+        advise(file, 0, 0, Advice::Random);
+    }
+
+    fn prefetch(file: &File, position: u64, length: u64) {
+        advise(file, position, length, Advice::WillNeed);
+    }
+}
+
+/// `length` 0 = to the end of the file.
+fn advise(file: &File, position: u64, length: u64, advice: Advice) {
+    // Without the advice everything is read all the same, only slower.
+    let _refused = fadvise(file, position, NonZero::new(length), advice);
 }

@@ -39,6 +39,12 @@ pub trait Calls: Send + Sync + 'static {
 
     /// Whether a range is in memory; see [`DiskFile::is_cached`].
     fn is_cached(file: &File, position: u64, length: u64) -> Option<bool>;
+
+    /// See [`DiskFile::disable_read_ahead`].
+    fn disable_read_ahead(_file: &File) {}
+
+    /// See [`DiskFile::prefetch`].
+    fn prefetch(_file: &File, _position: u64, _length: u64) {}
 }
 
 /// The calls of the system that this was built for.
@@ -184,6 +190,14 @@ impl<C: Calls> DiskFile for RealFile<C> {
 
     fn is_cached(&self, position: u64, length: u64) -> Option<bool> {
         C::is_cached(&self.file, position, length)
+    }
+
+    fn disable_read_ahead(&self) {
+        C::disable_read_ahead(&self.file);
+    }
+
+    fn prefetch(&self, position: u64, length: u64) {
+        C::prefetch(&self.file, position, length);
     }
 
     fn as_file(&self) -> Option<&File> {
