@@ -57,7 +57,7 @@ impl Elector {
     }
 
     async fn run(self) {
-        let mut metrics = self.raft.metrics();
+        let mut metrics = self.raft.server_metrics();
         let mut lost = 0_u32;
         let mut not_before = time::monotonic();
         let mut chance = random_fraction();
@@ -101,7 +101,7 @@ impl Elector {
             let Some(wait) = promises else { return false };
             time::sleep(wait).await;
         }
-        let mut metrics = self.raft.metrics();
+        let mut metrics = self.raft.server_metrics();
         if View::of(&metrics.borrow_and_update()) != *view {
             return true;
         }
@@ -109,7 +109,7 @@ impl Elector {
         if self.raft.trigger().elect().await.is_err() {
             return false;
         }
-        let elected = metrics.wait_for(|now| now.current_leader.is_some() && now.current_term > view.term);
+        let elected = metrics.wait_for(|now| now.current_leader.is_some() && now.vote.leader_id().term > view.term);
         matches!(time::timeout(ELECTION_TIMEOUT, elected).await, Ok(Ok(_)))
     }
 

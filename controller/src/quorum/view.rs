@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use openraft::metrics::RaftServerMetrics;
 use openraft::{RaftMetrics, ServerState};
 use tokio::sync::watch;
 
@@ -55,8 +56,8 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// What `metrics` say.
-    pub(crate) fn of(metrics: &RaftMetrics<NodeId, Member>) -> Self {
+    /// What `metrics` say, which change when something of this does, while Raft's other metrics change with every tick.
+    pub(crate) fn of(metrics: &RaftServerMetrics<NodeId, Member>) -> Self {
         let membership = metrics.membership_config.membership();
         let voters = membership.voter_ids().filter_map(|id| Some((id, membership.get_node(&id)?.clone())));
         let voters: Vec<_> = voters.collect();
@@ -64,7 +65,7 @@ impl View {
         Self {
             may_stand: is_voter && metrics.state != ServerState::Leader,
             leader: metrics.current_leader.filter(|leader| *leader != metrics.id),
-            term: metrics.current_term,
+            term: metrics.vote.leader_id().term,
             configs: membership.get_joint_config().clone(),
             voters,
         }

@@ -32,7 +32,7 @@ impl Watcher {
     }
 
     async fn run(&self) {
-        let mut metrics = self.raft.metrics();
+        let mut metrics = self.raft.server_metrics();
         loop {
             let leader = {
                 let metrics = metrics.borrow_and_update();

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use openraft::ServerState;
 use openraft::error::{InstallSnapshotError, RaftError};
+use openraft::metrics::RaftServerMetrics;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, VoteRequest};
-use openraft::{RaftMetrics, ServerState};
 use taffrail_protocol::rpc::v1::raft_server::Raft as RaftCalls;
 use taffrail_protocol::rpc::{FormatError, check_version, required, v1};
 use taffrail_runtime::shutdown::Shutdown;
@@ -48,7 +49,7 @@ impl RaftService {
         let candidate = self.route.check(request.route.as_ref())?;
         let theirs = optional_log_id(request.last_log_id).map_err(|error| refused(&error))?;
         let ours = self.raft.data_metrics().borrow().last_log;
-        let view = View::of(&self.raft.metrics().borrow());
+        let view = View::of(&self.raft.server_metrics().borrow());
         let (known, now) = (self.liveness.known(), time::monotonic());
         let granted = known.would_vote(&view, self.leads(), candidate, now) && is_as_long(theirs, ours);
         if granted {
@@ -168,8 +169,8 @@ impl RaftCalls for RaftService {
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let version = request.into_inner().format_version;
         check_version("a Raft request", version, RAFT_VERSION).map_err(|error| refused(&error))?;
-        let mut metrics = self.raft.metrics();
-        let follows = |metrics: &RaftMetrics<NodeId, Member>| metrics.state != ServerState::Leader;
+        let mut metrics = self.raft.server_metrics();
+        let follows = |metrics: &RaftServerMetrics<NodeId, Member>| metrics.state != ServerState::Leader;
         let resigned = || Status::failed_precondition("this controller does not lead");
         if follows(&metrics.borrow_and_update()) {
             return Err(resigned());
