@@ -62,8 +62,8 @@ test-long: setup ## all long forms; SHARD=i/n for a part
 	cargo build --workspace --bins --locked --release
 	SHARD=$(SHARD) PROGRAMS=$(TARGET_DIR)/release bash e2e/long
 
-bench: build-dist ## Taffrail beside Kafka 4.4 (10 minutes): docs/benchmarks.md; FULL=1 for all (40 minutes), ONLY=cell,cell prints some (KEEP=1 keeps them)
-	$(BENCH) compare $(if $(FULL),--full) $(if $(ONLY),--only $(ONLY) $(if $(KEEP),--keep))
+bench: build-dist ## Taffrail beside Kafka 4.4 (10 minutes): docs/benchmarks.md; REPLICATED=1 for clusters (15), FULL=1 for all (40), ONLY=cell,cell prints some (KEEP=1 keeps them)
+	$(BENCH) compare $(if $(REPLICATED),--replicated) $(if $(FULL),--full) $(if $(ONLY),--only $(ONLY) $(if $(KEEP),--keep))
 
 bench-check: build-dist ## CPU per GB and per record against the committed figures
 	$(BENCH) check

@@ -23,6 +23,7 @@ const help = `usage: load COMMAND [flags]
   create    create a topic; print the seconds until every partition has a leader and answers
   ready     wait until every partition of a topic answers ListOffsets; print the seconds since -since and the time
   failover  produce steadily to one partition, kill its leader, print how long acks were away
+  faults    keep a probe without back-off running; take orders (settle, resumed NS, move, change NS) from the input
 `
 
 func main() {
@@ -31,7 +32,7 @@ func main() {
 		os.Exit(2)
 	}
 	commands := map[string]func(context.Context, *flag.FlagSet, []string) error{
-		"measure": measureCommand, "ack": ackCommand, "fill": fillCommand, "create": createCommand, "ready": readyCommand, "failover": failoverCommand,
+		"measure": measureCommand, "ack": ackCommand, "fill": fillCommand, "create": createCommand, "ready": readyCommand, "failover": failoverCommand, "faults": faultsCommand,
 	}
 	run, ok := commands[os.Args[1]]
 	if !ok {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::results::{Figures, Report, Side, committed};
+use super::results::{Figures, Group, Report, Side, committed};
 use super::sides::prepare;
 use super::tool::Span;
 use super::{Bench, Form, floors};
@@ -36,7 +36,7 @@ const SPAN: Span =
 /// # Errors
 /// If something got dearer than is tolerated, or nothing can be measured.
 pub(crate) fn run(form: &Form) -> Result<()> {
-    let before = Report::load(&committed())?;
+    let before = Report::load(&committed(Group::OneNode))?;
     let bench = Bench::new(form)?;
     let mut broker = prepare(Side::Taffrail, bench.folder(), bench.ports)?;
     let waiting = bench.tool.await_ack(broker.as_ref())?;

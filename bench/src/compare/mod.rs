@@ -23,8 +23,8 @@ use clap::Args;
 use tempfile::TempDir;
 
 use cells::{CELLS, Cell, When};
-use results::{Report, Side, committed, workspace};
-use sides::{Broker, Ports, prepare};
+use results::{Group, Report, Side, committed, workspace};
+use sides::{BROKERS, Broker, Cluster, Ports, prepare, prepare_cluster};
 use tool::Tool;
 
 /// Load before the first cell of a pair, so that the JVM has compiled its code. The other side needs none.
@@ -34,6 +34,9 @@ const PRIME_TAFFRAIL: Duration = Duration::from_secs(4);
 /// What to run.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Form {
+    /// Three brokers and three controllers, in place of one node
+    #[arg(long)]
+    replicated: bool,
     /// Cells to run, separated by commas; what came of them is then printed and kept nowhere
     #[arg(long, value_delimiter = ',', value_name = "CELL")]
     only: Vec<String>,
@@ -43,7 +46,7 @@ pub(crate) struct Form {
     /// More and longer runs, and the cells that take minutes
     #[arg(long)]
     full: bool,
-    /// First of the ports to use: this one, the two after it, and the one 100 above
+    /// First of the ports to use: those up to 35 above, and three that are 100 above
     #[arg(long, default_value_t = 21092)]
     port: u16,
 }
@@ -58,7 +61,11 @@ impl Form {
         if !self.only.is_empty() {
             return self.names(cell.name);
         }
-        self.full || cell.taffrail == When::Always
+        cell.group() == self.group() && (self.full || cell.taffrail == When::Always)
+    }
+
+    fn group(&self) -> Group {
+        if self.replicated { Group::Replicated } else { Group::OneNode }
     }
 
     fn title(&self) -> String {
@@ -77,16 +84,33 @@ struct Bench {
     tool: Tool,
     ports: Ports,
     folder: TempDir,
-    pair: Option<Pair>,
+    pair: Option<Pair<Box<dyn Broker>>>,
+    clusters: Option<Pair<Box<dyn Cluster>>>,
 }
 
-/// The two brokers that run side by side while cells take turns with them.
-struct Pair {
-    taffrail: Box<dyn Broker>,
-    kafka: Box<dyn Broker>,
+/// The two sides that run side by side while cells take turns with them.
+struct Pair<T> {
+    taffrail: T,
+    kafka: T,
 }
 
-impl std::fmt::Debug for Pair {
+impl<T> Pair<T> {
+    fn of(&self, side: Side) -> &T {
+        match side {
+            Side::Taffrail => &self.taffrail,
+            Side::Kafka => &self.kafka,
+        }
+    }
+
+    fn of_mut(&mut self, side: Side) -> &mut T {
+        match side {
+            Side::Taffrail => &mut self.taffrail,
+            Side::Kafka => &mut self.kafka,
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Pair<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Pair")
     }
@@ -98,7 +122,7 @@ impl Bench {
         ports.check()?;
         let folder = TempDir::with_prefix("taffrail-bench-").context("make a folder for both sides' data")?;
         machine::spread(folder.path());
-        Ok(Self { form: form.clone(), tool: Tool::build()?, ports, folder, pair: None })
+        Ok(Self { form: form.clone(), tool: Tool::build()?, ports, folder, pair: None, clusters: None })
     }
 
     /// Where brokers make their folders.
@@ -127,11 +151,36 @@ impl Bench {
 
     /// A broker of the pair.
     fn broker(&self, side: Side) -> Result<&dyn Broker> {
-        let pair = self.pair.as_ref().context("the pair does not run")?;
-        Ok(match side {
-            Side::Taffrail => pair.taffrail.as_ref(),
-            Side::Kafka => pair.kafka.as_ref(),
-        })
+        Ok(self.pair.as_ref().context("the pair does not run")?.of(side).as_ref())
+    }
+
+    /// Starts and primes both clusters, if they do not run.
+    fn start_clusters(&mut self) -> Result<()> {
+        if self.clusters.is_some() {
+            return Ok(());
+        }
+        self.say("  starting and priming both clusters");
+        let start = |side, time| -> Result<Box<dyn Cluster>> {
+            let mut cluster = prepare_cluster(side, self.folder(), self.ports)?;
+            let waiting = self.tool.await_ack_of(BROKERS.len(), cluster.as_ref())?;
+            cluster.start()?;
+            waiting.at_ns()?;
+            self.tool.prime(cluster.as_ref(), time)?;
+            Ok(cluster)
+        };
+        self.clusters =
+            Some(Pair { taffrail: start(Side::Taffrail, PRIME_TAFFRAIL)?, kafka: start(Side::Kafka, PRIME_KAFKA)? });
+        Ok(())
+    }
+
+    /// One of the two clusters that run.
+    fn cluster(&self, side: Side) -> Result<&dyn Cluster> {
+        Ok(self.clusters.as_ref().context("the clusters do not run")?.of(side).as_ref())
+    }
+
+    /// As [`Self::cluster`], to do something to it.
+    fn cluster_mut(&mut self, side: Side) -> Result<&mut dyn Cluster> {
+        Ok(self.clusters.as_mut().context("the clusters do not run")?.of_mut(side).as_mut())
     }
 
     /// Tells those who watch.
@@ -173,18 +222,28 @@ pub(crate) fn run(form: &Form) -> Result<()> {
         runs.taken.clone_from(&taken);
         report.cells.insert(cell.name.to_owned(), runs);
     }
-    bench.pair = None;
+    (bench.pair, bench.clusters) = (None, None);
     bench.floors(&mut report)?;
     if form.only.is_empty() {
-        report.save(&committed())?;
+        report.save(&committed(form.group()))?;
         return render();
     }
     io::stdout().write_all(report::table(&report).as_bytes())?;
     if form.keep {
-        let mut kept = Report::load(&committed())?;
-        kept.cells.append(&mut report.cells);
-        kept.save(&committed())?;
+        keep(&report)?;
         return render();
+    }
+    Ok(())
+}
+
+/// Puts the cells of a report into the committed ones.
+fn keep(report: &Report) -> Result<()> {
+    for group in [Group::OneNode, Group::Replicated] {
+        let of_group = |name: &str| CELLS.iter().any(|cell| cell.name == name && cell.group() == group);
+        let cells = report.cells.iter().filter(|(name, _)| of_group(name));
+        let mut kept = Report::load(&committed(group))?;
+        kept.cells.extend(cells.map(|(name, runs)| (name.clone(), runs.clone())));
+        kept.save(&committed(group))?;
     }
     Ok(())
 }
@@ -195,6 +254,7 @@ pub(crate) fn run(form: &Form) -> Result<()> {
 /// If a file cannot be read or written.
 pub(crate) fn render() -> Result<()> {
     let notes = std::fs::read_to_string(workspace().join("docs/benchmarks-notes.md")).unwrap_or_default();
-    let page = report::page(&Report::load(&committed())?, &notes);
+    let page =
+        report::page(&Report::load(&committed(Group::OneNode))?, &Report::load(&committed(Group::Replicated))?, &notes);
     std::fs::write(workspace().join("docs/benchmarks.md"), page).context("write docs/benchmarks.md")
 }

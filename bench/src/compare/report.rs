@@ -17,6 +17,31 @@ mixed load before its first cell, so that its code is compiled. Both log to file
 plaintext on loopback.
 ";
 
+/// The same for the clusters.
+const CLUSTER_SETTINGS: &str = "\
+Clusters are three brokers and three controllers, six processes on each side, with their defaults but
+`default.replication.factor=3` and `min.insync.replicas=2`; internal topics have three replicas on both sides. Acknowledged
+means `acks=all` everywhere: all in-sync replicas, in the page cache; in the cell of forced flushes, on the disk of every
+replica (`flush.messages=1`).
+";
+
+/// How figures of clusters come about.
+const CLUSTER_METHOD: &str = "\
+- CPU is that of the three brokers together; idle, of all six processes. Loads take turns as on one node; what takes
+  Kafka's six processes a minute is measured once or twice, and where faults are repeated the table says how often. Clusters
+  are started anew only for the cells that start and stop them: the others run on two that stay, each idle while the other
+  is measured.
+- Faults: a probe sends one record after the other with `acks=all` to one partition and repeats it each millisecond until it
+  is acknowledged. As soon as a try is refused or takes 10 ms the probe asks all brokers who leads. The time runs from the
+  signal to the first acknowledgement by the new leader; a move's is the longest that a record waited around it, beside a
+  franz-go client with its defaults that must not see an error. Before each fault all replicas are in sync, all controllers
+  have caught up, and the leader has been the same for 0.3 s. A killed process is started again at once afterwards.
+- A metadata change is a CreateTopics that is repeated each 2 ms, at one broker after the other, until one has done it.
+- Start: Taffrail's six processes at once. Kafka's controllers first and its brokers when those are up, because its brokers can
+  cling to a quorum's first leader. Stop: Taffrail's at once, Kafka's brokers before its controllers.
+- The floor of a produce is here three times receive, append and CRC-32C, once for each replica, and two sends.
+";
+
 /// How figures come about.
 const METHOD: &str = "\
 - The load tool (`bench/load`, Go) is the same for both sides. It sends requests that were encoded beforehand over plain
@@ -41,13 +66,30 @@ quiet machine, and more so for a JVM with its many threads, so their ratios say 
 /// Parts of the work that no broker can leave out, by cell.
 const FLOORS: &[(&str, &[&str])] = &[
     ("produce", &["receive_cpu_s_per_gb", "append_cpu_s_per_gb", "crc_cpu_s_per_gb"]),
+    (
+        "rf3-produce",
+        &[
+            "receive_cpu_s_per_gb",
+            "append_cpu_s_per_gb",
+            "crc_cpu_s_per_gb",
+            "receive_cpu_s_per_gb",
+            "append_cpu_s_per_gb",
+            "crc_cpu_s_per_gb",
+            "receive_cpu_s_per_gb",
+            "append_cpu_s_per_gb",
+            "crc_cpu_s_per_gb",
+            "send_cpu_s_per_gb",
+            "send_cpu_s_per_gb",
+        ],
+    ),
     ("consume", &["sendfile_cpu_s_per_gb"]),
     ("consume-max", &["sendfile_cpu_s_per_gb"]),
 ];
 
 /// One row with what is known of it.
 struct Line<'a> {
-    row: &'a Row,
+    report: &'a Report,
+    row: &'static Row,
     ours: Option<Summary>,
     theirs: Option<Summary>,
 }
@@ -61,14 +103,25 @@ impl Line<'_> {
         ratio(self.ours.as_ref()?, self.theirs.as_ref()?)
     }
 
+    /// The figure of one side as the table shows it.
+    fn shown(&self, side: Side) -> String {
+        let summary = if side == Side::Taffrail { &self.ours } else { &self.theirs };
+        let spread = spread(summary.as_ref(), self.row.places);
+        match self.report.summary(self.row.cell, "times", side) {
+            Some(times) if summary.is_some() => format!("{spread}, {:.0} times", times.median),
+            _ => spread,
+        }
+    }
+
     fn kafka_wins(&self) -> bool {
         self.row.kafka_wins(self.ours.as_ref(), self.theirs.as_ref())
     }
 }
 
 /// The rows that were measured on our side, in the order of the table.
-fn lines(report: &Report) -> Vec<Line<'static>> {
+fn lines(report: &Report) -> Vec<Line<'_>> {
     let line = |row: &'static Row| Line {
+        report,
         row,
         ours: report.summary(row.cell, row.figure, Side::Taffrail),
         theirs: report.summary(row.cell, row.figure, Side::Kafka),
@@ -79,34 +132,43 @@ fn lines(report: &Report) -> Vec<Line<'static>> {
 /// Only the table, for a run of some cells.
 pub(crate) fn table(report: &Report) -> String {
     let mut out = String::new();
-    write_table(&mut out, report, lines(report).iter());
+    write_table(&mut out, lines(report).iter());
     write_remarks(&mut out, report);
     write_floors(&mut out, report);
     out
 }
 
-/// The whole page. `notes` has a section `## CELL FIGURE` for missed targets.
-pub(crate) fn page(report: &Report, notes: &str) -> String {
-    let lines = lines(report);
+/// The whole page: one node, and three brokers with three controllers. `notes` has a section `## CELL FIGURE` for missed
+/// targets.
+pub(crate) fn page(report: &Report, replicated: &Report, notes: &str) -> String {
+    let (one, three) = (lines(report), lines(replicated));
+    let all: Vec<&Line> = one.iter().chain(&three).collect();
     let mut out = String::new();
     write_head(&mut out, report);
     heading(&mut out, "Where Kafka is ahead");
-    if lines.iter().any(Line::kafka_wins) {
-        write_table(&mut out, report, lines.iter().filter(|line| line.kafka_wins()));
+    if all.iter().any(|line| line.kafka_wins()) {
+        write_table(&mut out, all.iter().copied().filter(|line| line.kafka_wins()));
     } else {
         out.push_str("In none of the cells that were measured.\n");
     }
-    heading(&mut out, "All cells");
-    write_table(&mut out, report, lines.iter());
+    heading(&mut out, "One node");
+    write_table(&mut out, one.iter());
     write_remarks(&mut out, report);
+    heading(&mut out, "Three brokers and three controllers");
+    write_cluster_head(&mut out, replicated);
+    write_table(&mut out, three.iter());
+    write_remarks(&mut out, replicated);
     heading(&mut out, "Missed targets");
-    write_missed(&mut out, &lines, notes);
+    write_missed(&mut out, &all, notes);
     heading(&mut out, "The machine's floors");
     write_floors(&mut out, report);
     heading(&mut out, "How it is measured");
     out.push_str(METHOD);
+    out.push_str(CLUSTER_METHOD);
     heading(&mut out, "Settings");
     out.push_str(SETTINGS);
+    out.push('\n');
+    out.push_str(CLUSTER_SETTINGS);
     out
 }
 
@@ -116,13 +178,36 @@ fn heading(out: &mut String, title: &str) {
     let _ = write!(out, "\n## {title}\n\n");
 }
 
+/// Load averages at the start of the cells, and whether the machine was busy with other work.
+fn loads(report: &Report) -> (String, bool) {
+    let loads = Summary::of(report.cells.values().map(|cell| cell.load_average));
+    let text = loads.map_or_else(String::new, |load| format!("{:.1} to {:.1}", load.least, load.most));
+    (text, loads.is_some_and(|load| load.median > 2.0 * report.machine.cores as f64))
+}
+
+/// When and with what the clusters were measured.
+fn write_cluster_head(out: &mut String, report: &Report) {
+    let (load, busy) = loads(report);
+    let full = if report.form == "full" { " FULL=1" } else { "" };
+    let _ = writeln!(
+        out,
+        "Measured on {} with `make bench REPLICATED=1{full}`, on the same machine; load average {load} at the start of the cells.\n",
+        report.date
+    );
+    for (taken, cells) in by_time(report) {
+        let _ = writeln!(out, "- {}: {taken}", cells.join(", "));
+    }
+    out.push('\n');
+    if busy {
+        out.push_str(BUSY);
+    }
+}
+
 fn write_head(out: &mut String, report: &Report) {
     let machine = &report.machine;
-    let loads = Summary::of(report.cells.values().map(|cell| cell.load_average));
-    let load = loads.map_or_else(String::new, |load| format!("{:.1} to {:.1}", load.least, load.most));
-    let busy = loads.is_some_and(|load| load.median > 2.0 * machine.cores as f64);
+    let (load, busy) = loads(report);
     let command = if report.form == "full" { "make bench FULL=1" } else { "make bench" };
-    out.push_str("<!-- Generated by `make bench` from bench/results/latest.json and docs/benchmarks-notes.md; do not edit. -->\n");
+    out.push_str("<!-- Generated by `make bench` from bench/results and docs/benchmarks-notes.md; do not edit. -->\n");
     out.push_str("# Taffrail beside Apache Kafka\n\n");
     let _ = writeln!(
         out,
@@ -166,7 +251,7 @@ fn by_time(report: &Report) -> Vec<(&str, Vec<&str>)> {
     times
 }
 
-fn write_table<'a>(out: &mut String, report: &Report, lines: impl Iterator<Item = &'a Line<'static>>) {
+fn write_table<'a>(out: &mut String, lines: impl Iterator<Item = &'a Line<'a>>) {
     out.push_str("| cell | what | Taffrail | Kafka | ratio | target | | times the floor |\n");
     out.push_str("|---|---|--:|--:|--:|---|---|--:|\n");
     for line in lines {
@@ -182,21 +267,21 @@ fn write_table<'a>(out: &mut String, report: &Report, lines: impl Iterator<Item 
             row.cell,
             row.label,
             row.unit,
-            spread(line.ours.as_ref(), row.places),
-            spread(line.theirs.as_ref(), row.places),
+            line.shown(Side::Taffrail),
+            line.shown(Side::Kafka),
             line.ratio().map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}x")),
             row.goal_text(),
-            times_the_floor(report, line).map_or_else(String::new, |times| format!("{times:.1}")),
+            times_the_floor(line).map_or_else(String::new, |times| format!("{times:.1}")),
         );
     }
 }
 
-fn times_the_floor(report: &Report, line: &Line) -> Option<f64> {
+fn times_the_floor(line: &Line) -> Option<f64> {
     if line.row.figure != "cpu_s_per_gb" {
         return None;
     }
     let (_, parts) = FLOORS.iter().find(|(cell, _)| *cell == line.row.cell)?;
-    let floor: f64 = parts.iter().map(|part| report.floor(part).map(|floor| floor.median)).sum::<Option<f64>>()?;
+    let floor: f64 = parts.iter().map(|part| line.report.floor(part).map(|floor| floor.median)).sum::<Option<f64>>()?;
     Some(line.ours.as_ref()?.median / floor)
 }
 
@@ -217,8 +302,8 @@ fn write_remarks(out: &mut String, report: &Report) {
     }
 }
 
-fn write_missed(out: &mut String, lines: &[Line], notes: &str) {
-    let missed: Vec<&Line> = lines.iter().filter(|line| matches!(line.verdict(), Verdict::Missed(_))).collect();
+fn write_missed(out: &mut String, lines: &[&Line], notes: &str) {
+    let missed: Vec<&&Line> = lines.iter().filter(|line| matches!(line.verdict(), Verdict::Missed(_))).collect();
     if missed.is_empty() {
         out.push_str("None of those that were measured.\n");
     }
@@ -282,8 +367,9 @@ mod tests {
 
     #[test]
     fn cells_where_kafka_is_ahead_come_before_all_others() {
-        let page = page(&report(&[("produce", "cpu_s_per_gb", 1.0, 2.0), ("single", "requests_per_s", 5.0, 10.0)]), "");
-        let (ahead, all) = (page.find("Where Kafka is ahead").unwrap(), page.find("All cells").unwrap());
+        let report = report(&[("produce", "cpu_s_per_gb", 1.0, 2.0), ("single", "requests_per_s", 5.0, 10.0)]);
+        let page = page(&report, &Report::default(), "");
+        let (ahead, all) = (page.find("Where Kafka is ahead").unwrap(), page.find("## One node").unwrap());
         assert!(page[ahead..all].contains("`single`") && !page[ahead..all].contains("`produce`"), "{page}");
         assert!(page[all..].contains("| `produce` | produce at 100 MB/s, 1 KiB records: broker CPU (CPU-s/GB) | 1.00 | 2.00 | 0.50x | at most 0.6x | met |"), "{page}");
     }
@@ -292,7 +378,7 @@ mod tests {
     fn a_missed_target_brings_its_note_or_says_that_there_is_none() {
         let notes = "# Notes\n\n## produce cpu_s_per_gb\n\nThe profile shows why.\n\n## other figure\n\nNo.\n";
         let report = report(&[("produce", "cpu_s_per_gb", 1.0, 1.0), ("start", "rss_mb", 32.0, 400.0)]);
-        let page = page(&report, notes);
+        let page = page(&report, &Report::default(), notes);
         assert!(page.contains("1.00x, where at most 0.6x was aimed at.\n\nThe profile shows why.\n"), "{page}");
         assert!(page.contains("32.0 MB, where at most 16 MB was aimed at.\n\nNot looked into yet.\n"), "{page}");
     }
@@ -319,8 +405,18 @@ mod tests {
         for (name, cell) in &mut report.cells {
             cell.taken = if name == "e2e" { "later".to_owned() } else { "first".to_owned() };
         }
-        let page = page(&report, "");
+        let page = page(&report, &Report::default(), "");
         assert!(page.contains("| Taffrail, e2e | later |\n| Taffrail, all other cells | first |"), "{page}");
+    }
+
+    #[test]
+    fn faults_are_told_with_how_often_they_were_made() {
+        let mut replicated = report(&[("kill-leader", "p99_ms", 200.0, 9000.0)]);
+        for (run, times) in replicated.cells.get_mut("kill-leader").unwrap().runs.iter_mut().zip([200.0, 3.0]) {
+            run.figures.insert("times".to_owned(), times);
+        }
+        let page = page(&Report::default(), &replicated, "");
+        assert!(page.contains("| 200, 200 times | 9000, 3 times | 0.02x | at most 300 ms | met |"), "{page}");
     }
 
     #[test]
@@ -328,6 +424,6 @@ mod tests {
         let mut report = report(&[("produce", "cpu_s_per_gb", 2.0, 4.0)]);
         let floors = [("receive_cpu_s_per_gb", 0.5), ("append_cpu_s_per_gb", 0.4), ("crc_cpu_s_per_gb", 0.1)];
         report.floors = vec![floors.map(|(name, value)| (name.to_owned(), value)).into()];
-        assert_eq!(times_the_floor(&report, &lines(&report)[0]), Some(2.0));
+        assert_eq!(times_the_floor(&lines(&report)[0]), Some(2.0));
     }
 }

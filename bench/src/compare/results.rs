@@ -1,4 +1,4 @@
-//! What a run has found, as it is kept in `bench/results/latest.json`.
+//! What a run has found, as it is kept in `bench/results`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -100,7 +100,18 @@ pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Where the last committed report is.
-pub(crate) fn committed() -> PathBuf {
-    workspace().join("bench/results/latest.json")
+/// What is measured together, and kept together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    OneNode,
+    /// Three brokers and three controllers.
+    Replicated,
+}
+
+/// Where the last committed report of a group is.
+pub(crate) fn committed(group: Group) -> PathBuf {
+    workspace().join(match group {
+        Group::OneNode => "bench/results/latest.json",
+        Group::Replicated => "bench/results/replicated.json",
+    })
 }

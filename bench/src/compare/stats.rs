@@ -23,6 +23,12 @@ impl Summary {
     }
 }
 
+/// The value of which `part` of the sorted values are at most as large.
+pub(crate) fn quantile(sorted: &[f64], part: f64) -> f64 {
+    let rank = (part * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).or(sorted.last()).copied().unwrap_or(f64::NAN)
+}
+
 /// How large `ours` is beside `theirs`; nothing where theirs is zero.
 pub(crate) fn ratio(ours: &Summary, theirs: &Summary) -> Option<f64> {
     (theirs.median != 0.0).then(|| ours.median / theirs.median)
@@ -52,6 +58,14 @@ mod tests {
     fn runs_without_the_figure_do_not_count() {
         assert_eq!(Summary::of([]), None);
         assert_eq!(Summary::of([f64::NAN, 2.0]).map(|summary| summary.runs), Some(1));
+    }
+
+    #[test]
+    fn a_quantile_is_a_value_that_was_there() {
+        let values: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!((quantile(&values, 0.5), quantile(&values, 0.99), quantile(&values, 1.0)), (100.0, 198.0, 200.0));
+        assert_eq!((quantile(&[7.0], 0.99), quantile(&[7.0, 8.0, 9.0], 0.99)), (7.0, 9.0));
+        assert!(quantile(&[], 0.5).is_nan());
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! The load tool, `bench/load`: the neutral client that both sides get.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use super::results::{Figures, workspace};
-use super::sides::Broker;
+use super::sides::{Endpoint, NodeId};
 
 /// The built tool.
 #[derive(Clone, Debug)]
@@ -57,7 +58,7 @@ impl Tool {
     ///
     /// # Errors
     /// If the broker refuses anything.
-    pub(crate) fn prime(&self, broker: &dyn Broker, time: Duration) -> Result<()> {
+    pub(crate) fn prime(&self, broker: &dyn Endpoint, time: Duration) -> Result<()> {
         let time = seconds(time);
         self.print("measure", broker, &["-prime", &time, "-repeat", "0"]).map(drop)
     }
@@ -66,14 +67,15 @@ impl Tool {
     ///
     /// # Errors
     /// If the broker refuses anything, or nothing comes through.
-    pub(crate) fn measure(&self, broker: &dyn Broker, workload: &str, span: &Span, more: &[&str]) -> Result<Figures> {
+    pub(crate) fn measure(&self, broker: &dyn Endpoint, workload: &str, span: &Span, more: &[&str]) -> Result<Figures> {
         let folder = tempfile::tempdir()?;
         let json = folder.path().join("runs.json");
-        let pid = broker.process()?.pid.to_string();
+        let pids: Vec<String> = broker.brokers()?.iter().map(|process| process.pid.to_string()).collect();
+        let pids = pids.join(",");
         let [measured, warm_up, settle] = [span.measured, span.warm_up, span.settle].map(seconds);
         let output = self
             .command("measure", broker)
-            .args(["-prime", "0", "-only", workload, "-pids", &pid])
+            .args(["-prime", "0", "-only", workload, "-pids", &pids])
             .args(["-seconds", &measured, "-warm", &warm_up, "-settle", &settle])
             .args(more)
             .arg("-json")
@@ -88,11 +90,21 @@ impl Tool {
         }
     }
 
-    /// Begins to wait for a first acknowledgement; [`Waiting::at_ns`] says when it came.
+    /// Begins to wait for a first acknowledgement by `brokers` brokers; [`Waiting::at_ns`] says when it came.
     ///
     /// # Errors
     /// If the tool cannot be started.
-    pub(crate) fn await_ack(&self, broker: &dyn Broker) -> Result<Waiting> {
+    pub(crate) fn await_ack_of(&self, brokers: usize, endpoint: &dyn Endpoint) -> Result<Waiting> {
+        let mut command = self.command("ack", endpoint);
+        command.args(["-brokers", &brokers.to_string()]);
+        Waiting::start(command)
+    }
+
+    /// As [`Self::await_ack_of`], of one broker.
+    ///
+    /// # Errors
+    /// If the tool cannot be started.
+    pub(crate) fn await_ack(&self, broker: &dyn Endpoint) -> Result<Waiting> {
         Waiting::start(self.command("ack", broker))
     }
 
@@ -100,7 +112,7 @@ impl Tool {
     ///
     /// # Errors
     /// If the tool cannot be started.
-    pub(crate) fn await_topic(&self, broker: &dyn Broker, topic: &str) -> Result<Waiting> {
+    pub(crate) fn await_topic(&self, broker: &dyn Endpoint, topic: &str) -> Result<Waiting> {
         let mut command = self.command("ready", broker);
         command.args(["-topic", topic, "-timeout", "5m"]);
         Waiting::start(command)
@@ -110,32 +122,131 @@ impl Tool {
     ///
     /// # Errors
     /// If the broker refuses it.
-    pub(crate) fn create(&self, broker: &dyn Broker, topic: &str, partitions: u32) -> Result<f64> {
-        let partitions = partitions.to_string();
-        let printed = self.print("create", broker, &["-topic", topic, "-partitions", &partitions, "-timeout", "5m"])?;
-        number(&printed, "answers_s")
+    pub(crate) fn create(&self, broker: &dyn Endpoint, topic: &str, partitions: u32) -> Result<f64> {
+        self.create_with(broker, topic, partitions, 0)
+    }
+
+    /// As [`Self::create`] with a replication factor of its own; 0 stands for three where there are three brokers.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub(crate) fn create_with(
+        &self,
+        broker: &dyn Endpoint,
+        topic: &str,
+        partitions: u32,
+        replication: u32,
+    ) -> Result<f64> {
+        let (partitions, replication) = (partitions.to_string(), replication.to_string());
+        let arguments = ["-topic", topic, "-partitions", &partitions, "-replication", &replication, "-timeout", "5m"];
+        number(&self.print("create", broker, &arguments)?, "answers_s")
+    }
+
+    /// Starts the probe that watches while nodes are killed and halted.
+    ///
+    /// # Errors
+    /// If the tool cannot be started.
+    pub(crate) fn probe(&self, endpoint: &dyn Endpoint) -> Result<Probe> {
+        Probe::start(self.command("faults", endpoint))
     }
 
     /// Creates a topic and fills it. `more` are the flags that say with what.
     ///
     /// # Errors
     /// If the broker refuses anything.
-    pub(crate) fn fill(&self, broker: &dyn Broker, topic: &str, more: &[&str]) -> Result<()> {
+    pub(crate) fn fill(&self, broker: &dyn Endpoint, topic: &str, more: &[&str]) -> Result<()> {
         let arguments: Vec<&str> = ["-topic", topic].iter().chain(more).copied().collect();
         self.print("fill", broker, &arguments).map(drop)
     }
 
-    fn command(&self, verb: &str, broker: &dyn Broker) -> Command {
+    fn command(&self, verb: &str, broker: &dyn Endpoint) -> Command {
         let mut command = Command::new(&self.program);
         command.args([verb, "-bootstrap", &broker.bootstrap()]).stdin(Stdio::null());
         command
     }
 
-    fn print(&self, verb: &str, broker: &dyn Broker, arguments: &[&str]) -> Result<String> {
+    fn print(&self, verb: &str, broker: &dyn Endpoint, arguments: &[&str]) -> Result<String> {
         let output = self.command(verb, broker).args(arguments).output().context("run the load tool")?;
         let said = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "load {verb}: {}", said.trim());
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+/// The tool's probe: it sends one record after the other to one partition, without back-off, and takes orders.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    child: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+/// Who does what in a cluster where all is in sync.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled {
+    /// Who leads the probe's partition.
+    pub(crate) leader: NodeId,
+    /// The active controller.
+    pub(crate) controller: NodeId,
+}
+
+impl Probe {
+    fn start(mut command: Command) -> Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().context("run the load tool")?;
+        let (orders, answers) = (child.stdin.take(), child.stdout.take());
+        let answers = BufReader::new(answers.context("the load tool's output is a pipe")?);
+        Ok(Self { child, orders, answers })
+    }
+
+    /// Waits until every replica is in sync, every controller has caught up, and the leader has been the same for a while.
+    ///
+    /// # Errors
+    /// If that does not happen.
+    pub(crate) fn settle(&mut self) -> Result<Settled> {
+        let answer = self.order("settle")?;
+        Ok(Settled { leader: number(&answer, "leader")?, controller: number(&answer, "controller")? })
+    }
+
+    /// Milliseconds from `since_ns` (Unix time) to the first acknowledgement by another leader than the last settled one.
+    ///
+    /// # Errors
+    /// If none comes.
+    pub(crate) fn resumed_ms(&mut self, since_ns: i64) -> Result<f64> {
+        number(&self.order(&format!("resumed {since_ns}"))?, "resumed_ms")
+    }
+
+    /// Has another replica lead; milliseconds that a record waited at most around that.
+    ///
+    /// # Errors
+    /// If that is refused, or a real client was told of an error.
+    pub(crate) fn moved_ms(&mut self) -> Result<f64> {
+        number(&self.order("move")?, "longest_ms")
+    }
+
+    /// Milliseconds from `since_ns` (Unix time) until a change of the metadata has succeeded.
+    ///
+    /// # Errors
+    /// If none succeeds.
+    pub(crate) fn changed_ms(&mut self, since_ns: i64) -> Result<f64> {
+        number(&self.order(&format!("change {since_ns}"))?, "changed_ms")
+    }
+
+    fn order(&mut self, order: &str) -> Result<String> {
+        let orders = self.orders.as_mut().context("the probe has ended")?;
+        writeln!(orders, "{order}").with_context(|| format!("the probe has ended before {order}"))?;
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer)?;
+        ensure!(!answer.is_empty(), "the probe has ended at {order}");
+        Ok(answer)
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        // The end of its orders ends it, and it takes its topic away; it may have ended by itself.
+        drop(self.orders.take());
+        let _ended = self.child.wait();
     }
 }
 

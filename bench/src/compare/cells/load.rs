@@ -24,6 +24,14 @@ pub(super) fn measure(bench: &mut Bench, side: Side, workload: &str, measured: D
     bench.tool.measure(bench.broker(side)?, workload, &span, &[])
 }
 
+/// Runs a workload on one of the clusters.
+pub(super) fn measure_cluster(bench: &mut Bench, side: Side, workload: &str, measured: Duration) -> Result<Figures> {
+    bench.start_clusters()?;
+    let span = span(bench, measured);
+    drop_page_cache();
+    bench.tool.measure(bench.cluster(side)?, workload, &span, &[])
+}
+
 /// How long a run is in this form.
 pub(super) fn span(bench: &Bench, measured: Duration) -> Span {
     let measured = if bench.form.full { measured * FULL_FACTOR } else { measured };

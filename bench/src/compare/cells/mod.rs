@@ -1,6 +1,8 @@
 //! The table of cells: what is measured, how, and in which form of the run.
 
+mod cluster;
 mod cold;
+mod faults;
 mod footprint;
 mod idle;
 mod load;
@@ -12,7 +14,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::Bench;
-use super::results::{CellRuns, Figures, Run, Side};
+use super::results::{CellRuns, Figures, Group, Run, Side};
 use super::sides::binary;
 use super::target::ROWS;
 use restart::Left;
@@ -37,6 +39,14 @@ pub(crate) enum How {
     Fresh(fn(&Bench, Side) -> Result<Figures>),
     /// Brokers that are killed and started again on what was left.
     Restart(Left),
+    /// A workload on the two clusters that run side by side, for so long.
+    ClusterLoad(&'static str, Duration),
+    /// Nothing is asked of the two clusters; they have a topic of so many partitions.
+    ClusterIdle { partitions: u32 },
+    /// Something is done to the clusters that run side by side, and a probe tells how that is felt.
+    Faults(fn(&mut Bench, Side) -> Result<Figures>),
+    /// Fresh clusters, one at a time, measured by a function.
+    FreshCluster(fn(&Bench, Side) -> Result<Figures>),
 }
 
 /// One cell.
@@ -50,6 +60,11 @@ pub(crate) struct Cell {
 
 const fn load(name: &'static str, seconds: u64) -> Cell {
     Cell { name, how: How::Load(Duration::from_secs(seconds)), taffrail: When::Always, kafka: When::Always }
+}
+
+const fn cluster_load(name: &'static str, workload: &'static str, seconds: u64) -> Cell {
+    let how = How::ClusterLoad(workload, Duration::from_secs(seconds));
+    Cell { name, how, taffrail: When::Always, kafka: When::Always }
 }
 
 const fn cell(name: &'static str, how: How, taffrail: When, kafka: When) -> Cell {
@@ -79,17 +94,47 @@ pub(crate) const CELLS: &[Cell] = &[
     cell("restart-segments", How::Restart(Left::Segments), When::Full, When::Never),
     cell("telemetry", How::Fresh(telemetry::cost), When::Always, When::Never),
     cell("cold", How::Fresh(cold::measure), When::Full, When::Full),
+    cell("start-six", How::FreshCluster(cluster::start), When::Always, When::Always),
+    cell("restart-six", How::FreshCluster(cluster::restart), When::Always, When::Always),
+    cell("rf3-partitions", How::FreshCluster(cluster::partitions), When::Always, When::Always),
+    cell("metadata-100000", How::FreshCluster(cluster::metadata), When::Full, When::Never),
+    cluster_load("rf3-produce", "produce", 5),
+    cluster_load("rf3-produce-lz4", "produce-lz4", 5),
+    cluster_load("rf3-single", "single", 4),
+    cluster_load("rf3-fsync", "fsync", 4),
+    cluster_load("rf3-e2e", "e2e", 8),
+    cell("rf3-idle-1000", How::ClusterIdle { partitions: 1000 }, When::Always, When::Always),
+    cell("move-leader", How::Faults(faults::moves), When::Always, When::Always),
+    cell("kill-leader", How::Faults(faults::kills), When::Always, When::Always),
+    cell("stop-leader", How::Faults(faults::halts), When::Always, When::Always),
+    cell("kill-controller", How::Faults(faults::controllers), When::Always, When::Always),
 ];
 
 impl Cell {
+    /// What it is measured with.
+    pub(crate) fn group(&self) -> Group {
+        match self.how {
+            How::Load(_) | How::Idle { .. } | How::Fresh(_) | How::Restart(_) => Group::OneNode,
+            _ => Group::Replicated,
+        }
+    }
+
     /// Measures the cell: the sides take turns, forth and back. What fails is a remark, and the rest goes on.
     pub(crate) fn measure(&self, bench: &mut Bench) -> CellRuns {
         let mut runs = CellRuns { load_average: super::machine::load_average(), ..CellRuns::default() };
         if !matches!(self.how, How::Load(_) | How::Idle { .. }) {
             bench.pair = None;
         }
-        if let How::Idle { partitions } = self.how {
-            match idle::measure(bench, self.name, partitions) {
+        if !matches!(self.how, How::ClusterLoad(..) | How::ClusterIdle { .. } | How::Faults(_)) {
+            bench.clusters = None;
+        }
+        let both = match self.how {
+            How::Idle { partitions } => Some(idle::measure(bench, self.name, partitions)),
+            How::ClusterIdle { partitions } => Some(idle::measure_clusters(bench, self.name, partitions)),
+            _ => None,
+        };
+        if let Some(both) = both {
+            match both {
                 Ok(both) => runs.runs = both,
                 Err(error) => runs.remarks.push(format!("{error:#}")),
             }
@@ -98,9 +143,12 @@ impl Cell {
         for side in self.turns(bench) {
             let taken = match self.how {
                 How::Load(time) => load::measure(bench, side, self.name, time),
+                How::ClusterLoad(workload, time) => load::measure_cluster(bench, side, workload, time),
+                How::Faults(measure) => measure(bench, side),
+                How::FreshCluster(measure) => measure(bench, side),
                 How::Fresh(measure) => measure(bench, side),
                 How::Restart(left) => restart::measure(bench, side, left),
-                How::Idle { .. } => unreachable!("measured above"),
+                How::Idle { .. } | How::ClusterIdle { .. } => unreachable!("measured above"),
             };
             match taken {
                 Ok(figures) => {
@@ -120,8 +168,12 @@ impl Cell {
     fn turns(&self, bench: &Bench) -> Vec<Side> {
         use Side::{Kafka, Taffrail};
         let once: &[Side] = match (self.how, bench.form.full) {
-            (How::Load(_), true) => &[Taffrail, Kafka, Kafka, Taffrail, Taffrail, Kafka, Kafka, Taffrail],
-            (How::Load(_), false) => &[Taffrail, Kafka, Kafka, Taffrail],
+            (How::Load(_) | How::ClusterLoad(..), true) => {
+                &[Taffrail, Kafka, Kafka, Taffrail, Taffrail, Kafka, Kafka, Taffrail]
+            }
+            (How::Load(_) | How::ClusterLoad(..), false) => &[Taffrail, Kafka, Kafka, Taffrail],
+            // Each of these runs is many faults already, or takes Kafka's six processes a minute.
+            (How::Faults(_), _) => &[Taffrail, Kafka],
             // What starts and fills brokers takes its time, above all Kafka's.
             (_, true) => &[Taffrail, Kafka, Kafka, Taffrail],
             (_, false) => &[Taffrail, Kafka, Taffrail],

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use super::{Broker, Ports, Process, unix_ns};
+use super::{Broker, Endpoint, Ports, Process, unix_ns};
 use crate::compare::results::workspace;
 
 /// A Kafka node on a folder of its own.
@@ -26,26 +26,36 @@ impl Kafka {
         Ok(kafka)
     }
 
-    /// Runs one of the peer's scripts and returns what it printed.
     fn script(&self, name: &str, arguments: &[&str]) -> Result<String> {
-        let output = Command::new("bash")
-            .arg(workspace().join("e2e/peer").join(name))
-            .args(arguments)
-            .env("PEER_STATE", self.folder.path())
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit())
-            .output()
-            .with_context(|| format!("run e2e/peer/{name}"))?;
-        ensure!(output.status.success(), "e2e/peer/{name} {arguments:?}: {}", output.status);
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        script(self.folder.path(), name, arguments)
     }
 }
 
-impl Broker for Kafka {
+/// Runs one of the peer's scripts on the nodes in `state`, and returns what it printed.
+pub(super) fn script(state: &Path, name: &str, arguments: &[&str]) -> Result<String> {
+    let output = Command::new("bash")
+        .arg(workspace().join("e2e/peer").join(name))
+        .args(arguments)
+        .env("PEER_STATE", state)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("run e2e/peer/{name}"))?;
+    ensure!(output.status.success(), "e2e/peer/{name} {arguments:?}: {}", output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+impl Endpoint for Kafka {
     fn bootstrap(&self) -> String {
         self.address.to_string()
     }
 
+    fn brokers(&self) -> Result<Vec<Process>> {
+        Ok(vec![self.process()?])
+    }
+}
+
+impl Broker for Kafka {
     fn start(&mut self) -> Result<i64> {
         ensure!(self.pid.is_none(), "it runs");
         let begun = unix_ns()?;

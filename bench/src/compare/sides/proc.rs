@@ -3,6 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::compare::machine::{field, kibibytes};
 use crate::runtimes::Usage;
@@ -14,6 +15,21 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub(crate) fn signal(self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_raw(self.pid.cast_signed()).context("no process has this id")?;
+        kill_process(pid, signal).with_context(|| format!("send a signal to process {}", self.pid))
+    }
+
+    /// Whether the process is there and has not ended.
+    pub(crate) fn runs(self) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid));
+        status.is_ok_and(|status| field(&status, "State").is_some_and(|state| !state.starts_with(['Z', 'X'])))
+    }
+
     /// Resident memory in decimal megabytes.
     ///
     /// # Errors

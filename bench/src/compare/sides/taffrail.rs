@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use super::{Broker, Ports, Process, unix_ns};
+use super::{Broker, Endpoint, Ports, Process, unix_ns};
 
 /// A `taffrail up` on a folder of its own.
 #[derive(Debug)]
@@ -31,25 +31,23 @@ impl Taffrail {
     }
 }
 
-impl Broker for Taffrail {
+impl Endpoint for Taffrail {
     fn bootstrap(&self) -> String {
         self.kafka.to_string()
     }
 
+    fn brokers(&self) -> Result<Vec<Process>> {
+        Ok(vec![self.process()?])
+    }
+}
+
+impl Broker for Taffrail {
     fn start(&mut self) -> Result<i64> {
         ensure!(self.child.is_none(), "it runs");
-        let log = File::options().create(true).append(true).open(self.folder.path().join("taffrail.log"))?;
-        // What this process was told (TAFFRAIL_BIN, for one) is not for the one it starts, which refuses unknown settings.
-        let ours = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("TAFFRAIL_"));
-        let mut command = Command::new(binary());
+        let mut command = command(&self.folder.path().join("taffrail.log"))?;
         command
-            .env_clear()
-            .envs(ours)
             .args(["up", "--listen", &self.kafka.to_string(), "--metrics", &self.metrics.to_string(), "--data-dir"])
-            .arg(self.folder.path().join("data"))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log);
+            .arg(self.folder.path().join("data"));
         let begun = unix_ns()?;
         self.child = Some(command.spawn().with_context(|| format!("start {}", binary().display()))?);
         Ok(begun)
@@ -72,6 +70,16 @@ impl Drop for Taffrail {
         // It may have ended by itself.
         let _ended = self.kill();
     }
+}
+
+/// The binary under test, to be given arguments; what it says goes to the end of `log`.
+pub(super) fn command(log: &Path) -> Result<Command> {
+    let log = File::options().create(true).append(true).open(log)?;
+    // What this process was told (TAFFRAIL_BIN, for one) is not for the one it starts, which refuses unknown settings.
+    let ours = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("TAFFRAIL_"));
+    let mut command = Command::new(binary());
+    command.env_clear().envs(ours).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    Ok(command)
 }
 
 /// The binary under test: `TAFFRAIL_BIN`, else the one beside this program.
