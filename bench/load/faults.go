@@ -181,7 +181,11 @@ func (w *watcher) move(ctx context.Context, _ int64) (string, error) {
 	defer producer.Close()
 	clientCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	go w.produce(clientCtx, producer)
+	produced := make(chan struct{})
+	go func() {
+		defer close(produced)
+		w.produce(clientCtx, producer)
+	}()
 	addr := w.c.brokers[w.before.leader]
 	c, err := dial(addr)
 	if err != nil {
@@ -212,6 +216,7 @@ func (w *watcher) move(ctx context.Context, _ int64) (string, error) {
 	}
 	time.Sleep(around)
 	stop()
+	<-produced
 	if err := producer.Flush(ctx); err != nil {
 		return "", err
 	}
