@@ -28,6 +28,10 @@ use crate::sessions::{Attendance, Sessions};
 /// closes its sockets one after the other: its listener may outlive the connection by a moment.
 const DIAL_PAUSES_MS: [u64; 5] = [0, 5, 20, 75, 250];
 
+/// Pause before a broker whose process is gone is looked at again because another one is away: its turn comes when that one
+/// is back, or its session ends.
+const TURN_PAUSE: Duration = Duration::from_millis(50);
+
 /// How long such a dial may take; a slow one says nothing.
 const DIAL_TIMEOUT: Duration = Duration::from_millis(250);
 
@@ -157,8 +161,10 @@ impl Heartbeats {
 
     /// Finds out whether a broker whose connection has closed is gone, and has it fenced then.
     async fn suspect(&self, broker: BrokerIdentity) {
-        for pause_ms in DIAL_PAUSES_MS {
-            time::sleep(Duration::from_millis(pause_ms)).await;
+        let mut pauses = DIAL_PAUSES_MS.into_iter().map(Duration::from_millis);
+        let mut is_another_away = false;
+        while let Some(pause) = if is_another_away { Some(TURN_PAUSE) } else { pauses.next() } {
+            time::sleep(pause).await;
             let image = self.feed.image();
             let Ok(registered) = registration(&image, broker) else { return };
             if registered.fenced || self.sessions.is_back(broker) {
@@ -170,8 +176,11 @@ impl Heartbeats {
                 continue;
             }
             if !self.sessions.dial_refused(broker, &image) {
-                tracing::warn!(broker = %broker.id, listener, "a broker's process seems to be gone, as another one's is");
-                return;
+                if !is_another_away {
+                    tracing::warn!(broker = %broker.id, listener, "a broker's process is gone, while another one is away");
+                }
+                is_another_away = true;
+                continue;
             }
             tracing::warn!(broker = %broker.id, listener, "fencing a broker whose process is gone");
             if let Err(refused) = self.proposer.propose(Command::FenceBroker(broker)).await {

@@ -84,6 +84,21 @@ async fn a_broker_whose_process_dies_is_fenced_at_once_and_others_lead() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_dies_while_another_is_away_is_fenced_when_that_one_is_back() {
+    let mut stage = Stage::start(3).await;
+    stage.brokers.remove(0).die();
+    stage.until("the first is fenced", |stage| !stage.serves(0)).await;
+    let died = time::monotonic();
+    stage.brokers.remove(0).die();
+    time::sleep(SESSION_TIMEOUT / 10).await;
+    assert!(stage.serves(1), "one at a time: it may be the controller that is cut off");
+    stage.brokers.push(Fake::start_again(0, 1, std::slice::from_ref(&stage.target)).await);
+    stage.until("the second is fenced", |stage| !stage.serves(1)).await;
+    assert!(died.elapsed() < SESSION_TIMEOUT, "long before its session ends");
+    assert!(stage.serves(0) && stage.serves(2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_stops_is_missed_before_its_session_ends() {
     let stage = Stage::start(2).await;
     let [first, second] = [0, 1].map(|id| stage.brokers[id].identity);

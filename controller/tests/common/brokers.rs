@@ -36,12 +36,17 @@ pub(crate) struct Fake {
 impl Fake {
     /// Registers a broker at the controllers behind `targets`, and keeps it alive.
     pub(crate) async fn start(id: i32, targets: &[Target]) -> Self {
+        Self::start_again(id, 0, targets).await
+    }
+
+    /// The same after so many earlier processes with this id.
+    pub(crate) async fn start_again(id: i32, earlier: u8, targets: &[Target]) -> Self {
         let listener = TcpListener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let calls: Vec<Calls> = targets.iter().map(|target| calls(target.clone())).collect();
         let register = Command::RegisterBroker(RegisterBroker {
             id: BrokerId(id),
             cluster_id: None,
-            incarnation: Uuid([u8::try_from(id).unwrap() + 1; 16]),
+            incarnation: Uuid([u8::try_from(id).unwrap() + 1 + 50 * earlier; 16]),
             rack: None,
             listeners: vec![Listener {
                 name: "PLAINTEXT".into(),
