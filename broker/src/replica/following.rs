@@ -30,6 +30,8 @@ pub(crate) struct Followed {
     /// Where the leader's log begins, if this one begins before: to be given to [`Partition::raise_log_start`], on the disk
     /// pool.
     pub(crate) raise_log_start_to: Option<Offset>,
+    /// Whether `flush.messages` asks for a flush: the leader may not be told of these records before.
+    pub(crate) must_flush: bool,
 }
 
 /// Why a follower's change was not made.
@@ -82,7 +84,8 @@ impl Partition {
             self.tell_committed(reached);
         }
         let is_behind = leader_log_start > offsets.log_start_offset && leader_log_start <= end_offset;
-        Ok(Followed { end_offset, raise_log_start_to: is_behind.then_some(leader_log_start) })
+        let must_flush = !batches.is_empty() && self.log.owes_flush();
+        Ok(Followed { end_offset, raise_log_start_to: is_behind.then_some(leader_log_start), must_flush })
     }
 
     /// Drops the records before `offset`, as the leader of `expected_epoch` has. Waits for the disk: call it on the pool.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use taffrail_core::errors::ErrorCode;
-use taffrail_core::ids::LeaderEpoch;
+use taffrail_core::ids::{LeaderEpoch, Offset};
 use taffrail_core::image::PartitionKey;
 use taffrail_core::partition::following::{LogRange, NextStep, on_divergence, on_error, on_leaders_range};
 use taffrail_core::partition::{EpochEnd, EpochHistory};
@@ -16,7 +16,7 @@ use super::fetcher::Fetcher;
 use super::link::LinkError;
 use super::plan::{Place, Standing};
 use super::range::RangeQuestion;
-use super::work::{Done, Job, JobError, Setback, place_of, setback, start};
+use super::work::{Done, Job, JobError, Setback, flush, place_of, setback, start};
 use crate::replica::FollowError;
 
 impl Fetcher {
@@ -156,12 +156,23 @@ impl Fetcher {
         let lag = (high_watermark - appended.end_offset).max(0);
         metrics.note_lag(|| followed.partition.log().partition().clone(), followed.lag, lag);
         followed.lag = lag;
-        if let Some(damage) = damage {
-            self.damaged(key, &damage);
-        } else if let Some(offset) = appended.raise_log_start_to {
+        if let Some(damage) = &damage {
+            self.damaged(key, damage);
+        }
+        if appended.must_flush {
+            self.flush(key, appended.end_offset);
+        } else if let Some(offset) = appended.raise_log_start_to.filter(|_| damage.is_none()) {
             self.work(key, leader_epoch, Job::RaiseStart(offset));
         }
         bytes
+    }
+
+    /// Leaves a partition out until its records up to `offset` are on the disk: the next request tells the leader that they
+    /// are here, which acknowledges them then.
+    fn flush(&mut self, key: PartitionKey, offset: Offset) {
+        let Some(followed) = self.partitions.get(&key) else { return };
+        self.plan.working(key);
+        self.jobs.push(flush(key, std::sync::Arc::clone(&followed.partition), offset));
     }
 
     /// The leader sent what must not be appended.
@@ -230,6 +241,8 @@ impl Fetcher {
             );
         }
         match outcome {
+            // A log that began anew with records has them to flush.
+            Ok(()) if partition.log().owes_flush() => self.flush(key, partition.log().end_offset()),
             Ok(()) => self.plan.worked(key, place_of(partition.log())),
             Err(JobError::Follow(error)) => self.refused(key, &error),
             Err(JobError::Pool(error)) => self.failed(key, &error.to_string()),

@@ -87,6 +87,19 @@ pub(super) fn start(
     })
 }
 
+/// Waits until the records before `offset` are on the disk. The flusher does that for many logs at once.
+pub(super) fn flush(
+    key: PartitionKey,
+    partition: Arc<Partition>,
+    offset: Offset,
+) -> Pin<Box<dyn Future<Output = Done>>> {
+    Box::pin(async move {
+        let flushed = partition.log().flush_to(offset).await;
+        let outcome = flushed.map_err(|error| JobError::Follow(error.into()));
+        Done { key, partition, loss: None, cut: None, outcome }
+    })
+}
+
 fn carry_out(partition: &Partition, leader_epoch: LeaderEpoch, job: Job) -> Result<(), FollowError> {
     let now_ms = time::unix_ms();
     match job {

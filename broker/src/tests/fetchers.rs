@@ -38,6 +38,15 @@ async fn a_follower_opens_a_session_appends_what_it_gets_and_asks_for_what_comes
 }
 
 #[tokio::test]
+async fn where_each_record_is_to_be_flushed_a_follower_tells_of_it_when_it_is_on_the_disk() {
+    let cluster = Cluster::start_with(&[("log.flush.interval.messages", "1")]).await;
+    let mut leader = Leader::of(&cluster, 1).await;
+    let second = leader.answer(vec![gave(0, 0, &[led(0, 0, 2), led(2, 0, 3)])]).await;
+    assert_eq!(second.asked(), [(0, 5, 0)]);
+    assert_eq!(log(&cluster, 0).offsets().flushed_offset, 5);
+}
+
+#[tokio::test]
 async fn how_far_a_follower_is_behind_shows_until_it_is_not() {
     let cluster = Cluster::start().await;
     let mut leader = Leader::of(&cluster, 1).await;

@@ -151,6 +151,11 @@ impl Log {
         self.tail.lock().appended().saturating_sub(self.flush.recovered_bytes.load(Ordering::Acquire))
     }
 
+    /// Whether `flush.messages` asks for a flush of what is in the log by now.
+    pub fn owes_flush(&self) -> bool {
+        self.end_offset() - self.flush.flushed() >= self.options().flush_messages
+    }
+
     /// Asks the flusher to look at this log, if it is not going to anyway.
     pub(crate) fn request_flush(&self) {
         let mut work = self.flush.work.lock();
