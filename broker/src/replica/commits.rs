@@ -71,7 +71,7 @@ impl CommitWait {
     }
 }
 
-/// The offset up to which must be committed, and the address of who waits.
+/// The offset up to which must be committed, and a place among those who wait for the same.
 type Place = (Offset, usize);
 
 /// Who waits, and which of its appends that is.
@@ -89,14 +89,20 @@ impl Commits {
     /// watermark from moving meanwhile.
     pub(super) fn enter(&self, wait: &Arc<CommitWait>, number: usize, end: Offset) {
         let mut waiting = self.waiting.lock();
-        waiting.insert((end, Arc::as_ptr(wait) as usize), (Arc::clone(wait), number));
+        let last = waiting.range((end, 0)..=(end, usize::MAX)).next_back();
+        let place = last.map_or(0, |((_, place), _)| place + 1);
+        waiting.insert((end, place), (Arc::clone(wait), number));
         self.count.store(waiting.len(), Ordering::Release);
     }
 
     /// Nobody waits for it any more.
     pub(super) fn leave(&self, wait: &Arc<CommitWait>, end: Offset) {
         let mut waiting = self.waiting.lock();
-        waiting.remove(&(end, Arc::as_ptr(wait) as usize));
+        let same_end = waiting.range((end, 0)..=(end, usize::MAX));
+        let own = same_end.filter(|(_, (other, _))| Arc::ptr_eq(other, wait)).map(|(place, _)| *place);
+        for place in own.collect::<Vec<_>>() {
+            waiting.remove(&place);
+        }
         self.count.store(waiting.len(), Ordering::Release);
     }
 

@@ -6,14 +6,14 @@
 //! nothing more until somebody has looked. So an idle partition costs its subscribers nothing, and a partition that nobody
 //! subscribes to pays one load of an atomic counter for an append.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
-use taffrail_core::collections::HashMap;
 
 /// What a fetch or a session has heard.
 #[derive(Default)]
@@ -102,11 +102,13 @@ pub(crate) struct Subscription {
     news: Arc<News>,
     number: u32,
     is_noted: AtomicBool,
+    /// Its place among the subscriptions of the partition; 0 = it has none.
+    place: AtomicU64,
 }
 
 impl Subscription {
     pub(crate) fn new(news: &Arc<News>, number: u32) -> Arc<Self> {
-        Arc::new(Self { news: Arc::clone(news), number, is_noted: AtomicBool::new(false) })
+        Arc::new(Self { news: Arc::clone(news), number, is_noted: AtomicBool::new(false), place: AtomicU64::new(0) })
     }
 
     /// Somebody is about to look at the partition; news from now on are noted again.
@@ -124,23 +126,34 @@ impl Subscription {
 /// The subscriptions to one partition.
 #[derive(Default)]
 pub(crate) struct Subscribers {
-    /// By address, so that one can be taken out wherever it stands.
-    all: Mutex<HashMap<usize, Arc<Subscription>>>,
+    all: Mutex<Places>,
     count: AtomicUsize,
+}
+
+/// Subscriptions in the order in which they came, so that one can be taken out wherever it stands.
+#[derive(Default)]
+struct Places {
+    taken: BTreeMap<u64, Arc<Subscription>>,
+    last: u64,
 }
 
 impl Subscribers {
     pub(crate) fn enter(&self, subscription: &Arc<Subscription>) {
         let mut all = self.all.lock();
-        all.insert(Arc::as_ptr(subscription) as usize, Arc::clone(subscription));
+        if subscription.place.load(Ordering::Relaxed) == 0 {
+            all.last += 1;
+            let place = all.last;
+            subscription.place.store(place, Ordering::Relaxed);
+            all.taken.insert(place, Arc::clone(subscription));
+        }
         // With the fence of the lock this is seen by every append that the caller's next look does not see.
-        self.count.store(all.len(), Ordering::SeqCst);
+        self.count.store(all.taken.len(), Ordering::SeqCst);
     }
 
     pub(crate) fn leave(&self, subscription: &Arc<Subscription>) {
         let mut all = self.all.lock();
-        all.remove(&(Arc::as_ptr(subscription) as usize));
-        self.count.store(all.len(), Ordering::SeqCst);
+        all.taken.remove(&subscription.place.swap(0, Ordering::Relaxed));
+        self.count.store(all.taken.len(), Ordering::SeqCst);
     }
 
     /// `bytes` more can be read.
@@ -166,7 +179,7 @@ impl Subscribers {
 
     fn each(&self, tell: impl Fn(&Subscription)) {
         if self.count.load(Ordering::SeqCst) > 0 {
-            self.all.lock().values().for_each(|subscription| tell(subscription));
+            self.all.lock().taken.values().for_each(|subscription| tell(subscription));
         }
     }
 

@@ -73,7 +73,7 @@ impl Appends {
     /// Appends everything, each partition's batches together and in their order; `settle` hears what became of each.
     pub(super) fn carry_out(mut self, now_ms: i64, mut settle: impl FnMut(usize, Place, Outcome)) {
         // A stable sort: what goes to a partition stays in order.
-        self.0.sort_by_key(|append| (Arc::as_ptr(&append.partition) as usize, append.all_in_sync));
+        self.0.sort_by_key(|append| (append.partition.topic.id, append.partition.index, append.all_in_sync));
         let mut batches = Vec::with_capacity(self.0.len());
         let mut results = Vec::with_capacity(self.0.len());
         let is_same = |one: &Append, other: &Append| {
