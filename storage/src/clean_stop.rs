@@ -62,25 +62,27 @@ pub(crate) struct MarkedSegment {
 /// How all logs ended.
 pub(crate) type Marks = BTreeMap<TopicPartition, Mark>;
 
-/// Reads the marks and removes them, durably. A mark that is not understood is as good as none.
-pub(crate) fn take(disk: &dyn Disk, dir: &Path) -> io::Result<Marks> {
+/// Reads the marks and removes them, durably; `None` = there are none. A mark that is not understood is as good as none.
+pub(crate) fn take(disk: &dyn Disk, dir: &Path) -> io::Result<Option<Marks>> {
     let path = dir.join(MARK);
     let marks = match disk::read_file(disk, &path, FILE_BYTES_MAX) {
-        Ok(bytes) => parse(&bytes).unwrap_or_else(|| {
-            tracing::warn!(file = %path.display(), "the mark of the clean stop is not understood");
-            Marks::new()
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Marks::new(),
+        Ok(bytes) => {
+            let marks = parse(&bytes);
+            if marks.is_none() {
+                tracing::warn!(file = %path.display(), "the mark of the clean stop is not understood");
+            }
+            marks
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
     let kafka_mark = dir.join(KAFKA_MARK);
     let is_ours =
         disk::read_file(disk, &kafka_mark, FILE_BYTES_MAX).is_ok_and(|text| text == KAFKA_MARK_TEXT.as_bytes());
-    let marks = if is_ours { marks } else { Marks::new() };
     disk::remove_if_exists(disk, &path)?;
     disk::remove_if_exists(disk, &kafka_mark)?;
     disk.sync_dir(dir)?;
-    Ok(marks)
+    Ok(marks.filter(|_| is_ours))
 }
 
 /// Writes the marks, durably.
@@ -177,9 +179,9 @@ mod tests {
         write(&disk, dir, &marks).unwrap();
         assert_eq!(disk.content(&dir.join(KAFKA_MARK)).unwrap(), KAFKA_MARK_TEXT.as_bytes());
         disk.crash();
-        assert_eq!(take(&disk, dir).unwrap(), marks);
+        assert_eq!(take(&disk, dir).unwrap(), Some(marks));
         disk.crash();
-        assert_eq!(take(&disk, dir).unwrap(), Marks::new());
+        assert_eq!(take(&disk, dir).unwrap(), None);
     }
 
     #[test]
@@ -191,7 +193,7 @@ mod tests {
         for text in ["", "1\n0\n", "2\n1\n", "2\n1\na 0 1\n", "2\n1\na 0 1 2\n", "2\nx\n", "4\n0\n", producer] {
             disk::replace_file(&disk, &dir.join(MARK), text.as_bytes()).unwrap();
             disk::replace_file(&disk, &dir.join(KAFKA_MARK), KAFKA_MARK_TEXT.as_bytes()).unwrap();
-            assert_eq!(take(&disk, dir).unwrap(), Marks::new(), "{text:?}");
+            assert_eq!(take(&disk, dir).unwrap(), None, "{text:?}");
         }
     }
 
@@ -212,7 +214,7 @@ mod tests {
             if let Some(text) = left {
                 disk::replace_file(&disk, &dir.join(KAFKA_MARK), text.as_bytes()).unwrap();
             }
-            assert_eq!(take(&disk, dir).unwrap(), Marks::new());
+            assert_eq!(take(&disk, dir).unwrap(), None);
         }
     }
 }

@@ -90,6 +90,9 @@ impl Storage {
             pool.run(move || Self::prepare(options, disk)).await.map_err(|_| StorageError::Busy)??
         };
         let (env, lock, high_watermarks, cleaned_to, inventory, marks) = first;
+        // A power cut can take every partition of a directory: that there is none to miss does not tell of a clean stop.
+        let was_closed = marks.is_some();
+        let marks = marks.unwrap_or_default();
         // Waits for the disk, and nothing else need wait for it.
         let reserving = {
             let (pool, env) = (pool.clone(), Arc::clone(&env));
@@ -118,7 +121,7 @@ impl Storage {
             let opened = job.await.map_err(|_| StorageError::Busy)?.map_err(|_| StorageError::Busy)?;
             logs.extend(opened.into_iter().map(|log| (log.partition().clone(), log)));
         }
-        let was_closed = logs.keys().all(|partition| marks.contains_key(partition));
+        let was_closed = was_closed && logs.keys().all(|partition| marks.contains_key(partition));
         let high_watermarks = Arc::try_unwrap(high_watermarks).unwrap_or_else(|_| {
             // Every job has ended, so nobody else holds it; an empty file would only be written anew.
             OffsetFile::empty(options.dir.join(HIGH_WATERMARKS))
@@ -151,7 +154,7 @@ impl Storage {
     fn prepare(
         options: StorageOptions,
         disk: Arc<dyn Disk>,
-    ) -> Result<(Arc<Env>, DiskLock, OffsetFile, OffsetFile, Inventory, clean_stop::Marks), StorageError> {
+    ) -> Result<(Arc<Env>, DiskLock, OffsetFile, OffsetFile, Inventory, Option<clean_stop::Marks>), StorageError> {
         let dir = &options.dir;
         disk.create_dir(dir).map_err(StorageError::io(format!("making {}", dir.display())))?;
         let lock = lock::lock(&*disk, dir)?;
@@ -174,7 +177,7 @@ impl Storage {
         Ok((env, lock, high_watermarks, cleaned_to, inventory, marks))
     }
 
-    /// Whether the stop before this start had closed every log that is here; also where there is none.
+    /// Whether the stop before this start had closed every log that is here. There was none before the first start.
     pub fn was_closed(&self) -> bool {
         self.was_closed
     }

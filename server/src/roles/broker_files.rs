@@ -39,13 +39,15 @@ impl BrokerFiles {
         config: &BrokerConfig,
         sharers: usize,
     ) -> anyhow::Result<Self> {
-        if let Some(found) = MetaProperties::read(&RealDisk::new(), &logs)?
+        let found = MetaProperties::read(&RealDisk::new(), &logs)?;
+        if let Some(found) = &found
             && found.node_id != id.0
         {
             bail!("the partitions in {} belong to broker {}, not to broker {id}", logs.display(), found.node_id);
         }
         let storage = open_storage(&logs, config, sharers).await?;
-        let boots = Boots::check(&logs, storage.was_closed())?;
+        let is_new = found.is_none() && storage.logs().is_empty();
+        let boots = Boots::check(&logs, is_new || storage.was_closed())?;
         Ok(Self { storage, boots, logs, id })
     }
 
