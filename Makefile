@@ -54,7 +54,7 @@ chaos: build ## CHAOS_MINUTES (30) of kills, halts and restarts of six processes
 
 simulation: ## the storage engine on a failing disk: SEEDS fresh seeds (unit tests run a fixed set)
 	cargo build --workspace --bins --locked
-	bash .ci/suite simulation $(BUDGET_SIMULATION) $(TARGET_DIR)/debug/taffrail-sim --seed $$(date +%s) --runs $(SEEDS) --steps 150
+	bash .ci/suite simulation $(BUDGET_SIMULATION) $(TARGET_DIR)/debug/taffrail-sim storage --seed $$(date +%s) --runs $(SEEDS) --steps 150
 
 sim: simulation ## the same; make sim SEEDS=5000 for more
 

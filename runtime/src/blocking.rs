@@ -2,7 +2,7 @@
 //!
 //! A shard never waits for a disk. What may block (reading a cold range, fsync, unlink, rename, truncate) runs on a pool
 //! with a named number of threads and a named queue length, so that a slow disk cannot take memory without bound. Threads
-//! start with the first job, so a process that needs none has none.
+//! start with the first job, so a process that needs none has none. In a simulation a job is a task that takes its time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -75,6 +75,14 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Full`] when too many jobs wait.
     pub fn submit(&self, job: impl FnOnce() + Send + 'static) -> Result<(), PoolError> {
+        #[cfg(feature = "simulation")]
+        if let Some(delay) = crate::simulation::disk_delay() {
+            drop(crate::task::spawn(async move {
+                crate::time::sleep(delay).await;
+                job();
+            }));
+            return Ok(());
+        }
         let shared = &self.inner.shared;
         let mut state = shared.state.lock();
         if state.queue.len() >= shared.queue_max {

@@ -13,5 +13,7 @@ pub mod random;
 pub mod shard;
 pub mod shutdown;
 pub mod signal;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 pub mod task;
 pub mod time;

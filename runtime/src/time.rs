@@ -13,6 +13,10 @@ pub fn monotonic() -> Instant {
 
 /// Now, in milliseconds since 1970 (UTC), as Kafka stamps records. May jump when the machine's clock is set.
 pub fn unix_ms() -> i64 {
+    #[cfg(feature = "simulation")]
+    if let Some(now_ms) = crate::simulation::unix_ms() {
+        return now_ms;
+    }
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,30 +1,72 @@
-//! Runs simulations from the command line: `--seed N` for one, `--runs N` for many from there on, `--steps N` for each.
+//! Runs simulations from the command line: `storage` or `cluster`, `--seed N` for one run, `--runs N` for many from there on.
 
-use std::process::ExitCode;
+use std::collections::VecDeque;
+use std::process::{Child, Command, ExitCode, Stdio};
 
-use taffrail_sim::storage::{Settings, run};
+use taffrail_sim::cluster::Told;
+use taffrail_sim::{cluster, storage};
+
+const USAGE: &str = "\
+usage: taffrail-sim storage|cluster [--seed N] [--runs N] ...
+  storage: the storage engine on a failing disk; --steps N things a run
+  cluster: three controllers, three brokers and clients; --fault-ms N of faults, --jobs N runs at once,
+           --tell 1 to print what happens, 2 for all";
 
 /// What the command line asks for.
 struct Arguments {
+    cluster: bool,
     seed: u64,
     runs: u64,
+    jobs: usize,
     steps: usize,
+    fault_ms: u64,
+    told: Told,
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let mut found = Arguments { seed: 1, runs: 1, steps: 500 };
     let mut words = std::env::args().skip(1);
+    let cluster = match words.next().as_deref() {
+        Some("storage") => false,
+        Some("cluster") => true,
+        _ => return Err(USAGE.to_owned()),
+    };
+    let fault_ms = cluster::Settings::default().fault_ms;
+    let mut found = Arguments { cluster, seed: 1, runs: 1, jobs: 2, steps: 500, fault_ms, told: Told::Nothing };
     while let Some(word) = words.next() {
         let value = words.next().ok_or(format!("{word} needs a number"))?;
         let number: u64 = value.parse().map_err(|_| format!("{word} needs a number, not '{value}'"))?;
         match word.as_str() {
             "--seed" => found.seed = number,
             "--runs" => found.runs = number,
+            "--jobs" => found.jobs = number as usize,
             "--steps" => found.steps = number as usize,
-            other => return Err(format!("'{other}' is unknown; there are --seed, --runs and --steps")),
+            "--fault-ms" => found.fault_ms = number,
+            "--tell" => {
+                found.told = match number {
+                    0 => Told::Nothing,
+                    1 => Told::Events,
+                    _ => Told::Everything,
+                }
+            }
+            other => return Err(format!("'{other}' is unknown\n{USAGE}")),
         }
     }
     Ok(found)
+}
+
+/// Makes one run; gives what it did, or what went wrong and how to see it again.
+fn run(seed: u64, arguments: &Arguments) -> Result<String, String> {
+    if arguments.cluster {
+        let (fault_ms, told) = (arguments.fault_ms, arguments.told);
+        let made = cluster::run(cluster::Settings { seed, fault_ms, told });
+        let again = format!("again: cargo run -p taffrail-sim -- cluster --seed {seed} --fault-ms {fault_ms} --tell 1");
+        return made.map(|report| format!("{report:?}")).map_err(|failure| format!("{failure}\n{again}"));
+    }
+    let steps = arguments.steps;
+    let made = taffrail_runtime::task::block_on_current_thread(storage::run(storage::Settings { seed, steps }));
+    let made = made.map_err(|error| format!("the simulation cannot run: {error}"))?;
+    let again = format!("again: cargo run -p taffrail-sim -- storage --seed {seed} --steps {steps}");
+    made.map(|report| format!("{report:?}")).map_err(|failure| format!("{failure}\n{again}"))
 }
 
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "this is a command: its output is what it is for")]
@@ -36,19 +78,56 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    for seed in arguments.seed..arguments.seed.saturating_add(arguments.runs) {
-        let made = taffrail_runtime::task::block_on_current_thread(run(Settings { seed, steps: arguments.steps }));
-        match made {
-            Ok(Ok(report)) => println!("seed {seed}: {report:?}"),
-            Ok(Err(failure)) => {
-                eprintln!("{failure}\nagain: cargo run -p taffrail-sim -- --seed {seed} --steps {}", arguments.steps);
-                return ExitCode::FAILURE;
+    let seeds = arguments.seed..arguments.seed.saturating_add(arguments.runs);
+    let failed = if arguments.cluster && arguments.runs > 1 {
+        in_processes(seeds, &arguments)
+    } else {
+        seeds.into_iter().find_map(|seed| match run(seed, &arguments) {
+            Ok(report) => {
+                println!("seed {seed}: {report}");
+                None
             }
-            Err(error) => {
-                eprintln!("the simulation cannot run: {error}");
-                return ExitCode::FAILURE;
-            }
+            Err(failure) => Some(failure),
+        })
+    };
+    match failed {
+        None => ExitCode::SUCCESS,
+        Some(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
         }
     }
-    ExitCode::SUCCESS
+}
+
+/// Makes each run in a process of its own, several at once: libraries count what they did since their process began, and
+/// a run that is repeated alone must find the same counts. Gives the failures, or `None`.
+#[allow(clippy::print_stdout, reason = "this is a command: its output is what it is for")]
+fn in_processes(seeds: std::ops::Range<u64>, arguments: &Arguments) -> Option<String> {
+    let (mut waiting, mut running) = (seeds, VecDeque::new());
+    let mut failures = Vec::new();
+    loop {
+        while running.len() < arguments.jobs.max(1)
+            && let Some(seed) = waiting.next()
+        {
+            match start(seed, arguments) {
+                Ok(child) => running.push_back((seed, child)),
+                Err(error) => return Some(format!("seed {seed} cannot be run: {error}")),
+            }
+        }
+        let Some((seed, child)) = running.pop_front() else { break };
+        match child.wait_with_output() {
+            Ok(output) if output.status.success() => print!("{}", String::from_utf8_lossy(&output.stdout)),
+            Ok(output) => failures.push(String::from_utf8_lossy(&output.stderr).trim_end().to_owned()),
+            Err(error) => failures.push(format!("seed {seed} cannot be waited for: {error}")),
+        }
+    }
+    (!failures.is_empty()).then(|| failures.join("\n"))
+}
+
+/// Starts a process that makes one run.
+fn start(seed: u64, arguments: &Arguments) -> std::io::Result<Child> {
+    let (seed, fault_ms) = (seed.to_string(), arguments.fault_ms.to_string());
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["cluster", "--seed", &seed, "--fault-ms", &fault_ms]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
 }

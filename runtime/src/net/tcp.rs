@@ -9,6 +9,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, ReadBuf};
 
 use super::{send_file, send_more};
+#[cfg(feature = "simulation")]
+use crate::simulation;
 
 /// Connections that the kernel holds for us before we take them.
 const BACKLOG: u32 = 4096;
@@ -16,7 +18,14 @@ const BACKLOG: u32 = 4096;
 /// A listening socket.
 #[derive(Debug)]
 pub struct TcpListener {
-    inner: tokio::net::TcpListener,
+    inner: Listening,
+}
+
+#[derive(Debug)]
+enum Listening {
+    System(tokio::net::TcpListener),
+    #[cfg(feature = "simulation")]
+    Simulated(simulation::Listener),
 }
 
 impl TcpListener {
@@ -25,6 +34,10 @@ impl TcpListener {
     /// # Errors
     /// When the address is taken, not ours, or not allowed.
     pub async fn bind(address: SocketAddr) -> io::Result<Self> {
+        #[cfg(feature = "simulation")]
+        if let Some(listener) = simulation::listen(address) {
+            return Ok(Self { inner: Listening::Simulated(listener?) });
+        }
         let socket = match address {
             SocketAddr::V4(_) => tokio::net::TcpSocket::new_v4()?,
             SocketAddr::V6(_) => tokio::net::TcpSocket::new_v6()?,
@@ -32,7 +45,7 @@ impl TcpListener {
         // So that a restart need not wait for connections of the last run to be forgotten.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        Ok(Self { inner: socket.listen(BACKLOG)? })
+        Ok(Self { inner: Listening::System(socket.listen(BACKLOG)?) })
     }
 
     /// The address that is listened on.
@@ -40,7 +53,11 @@ impl TcpListener {
     /// # Errors
     /// When the system cannot tell.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.inner.local_addr()
+        match &self.inner {
+            Listening::System(listener) => listener.local_addr(),
+            #[cfg(feature = "simulation")]
+            Listening::Simulated(listener) => Ok(listener.local_addr()),
+        }
     }
 
     /// Waits for the next connection.
@@ -48,16 +65,32 @@ impl TcpListener {
     /// # Errors
     /// When none can be taken now, for instance for want of file descriptors; the listener stays usable.
     pub async fn accept(&self) -> io::Result<(DetachedStream, SocketAddr)> {
-        let (stream, peer) = self.inner.accept().await?;
-        stream.set_nodelay(true)?;
-        Ok((DetachedStream { inner: stream.into_std()? }, peer))
+        match &self.inner {
+            Listening::System(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok((DetachedStream { inner: Detached::System(stream.into_std()?) }, peer))
+            }
+            #[cfg(feature = "simulation")]
+            Listening::Simulated(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                Ok((DetachedStream { inner: Detached::Simulated(stream) }, peer))
+            }
+        }
     }
 }
 
 /// A connection that belongs to no shard yet: [`DetachedStream::attach`] binds it to the one that is current.
 #[derive(Debug)]
 pub struct DetachedStream {
-    inner: std::net::TcpStream,
+    inner: Detached,
+}
+
+#[derive(Debug)]
+enum Detached {
+    System(std::net::TcpStream),
+    #[cfg(feature = "simulation")]
+    Simulated(simulation::Stream),
 }
 
 impl DetachedStream {
@@ -66,7 +99,12 @@ impl DetachedStream {
     /// # Errors
     /// When the event queue refuses it.
     pub fn attach(self) -> io::Result<TcpStream> {
-        Ok(TcpStream { inner: tokio::net::TcpStream::from_std(self.inner)? })
+        let inner = match self.inner {
+            Detached::System(stream) => Connected::System(tokio::net::TcpStream::from_std(stream)?),
+            #[cfg(feature = "simulation")]
+            Detached::Simulated(stream) => Connected::Simulated(stream),
+        };
+        Ok(TcpStream { inner })
     }
 }
 
@@ -75,9 +113,13 @@ impl DetachedStream {
 /// # Errors
 /// When the name does not resolve or nobody answers.
 pub async fn connect(address: &str) -> io::Result<TcpStream> {
+    #[cfg(feature = "simulation")]
+    if let Some(stream) = simulation::connect(address).await {
+        return Ok(TcpStream { inner: Connected::Simulated(stream?) });
+    }
     let inner = tokio::net::TcpStream::connect(address).await?;
     inner.set_nodelay(true)?;
-    Ok(TcpStream { inner })
+    Ok(TcpStream { inner: Connected::System(inner) })
 }
 
 /// The addresses of `host`, which is an address itself or a name.
@@ -85,13 +127,35 @@ pub async fn connect(address: &str) -> io::Result<TcpStream> {
 /// # Errors
 /// When the name does not resolve.
 pub async fn lookup(host: &str) -> io::Result<Vec<IpAddr>> {
+    #[cfg(feature = "simulation")]
+    if simulation::is_on() {
+        return Ok(host.parse().into_iter().collect());
+    }
     Ok(tokio::net::lookup_host((host, 0)).await?.map(|address| address.ip()).collect())
 }
 
 /// A connection.
 #[derive(Debug)]
 pub struct TcpStream {
-    inner: tokio::net::TcpStream,
+    inner: Connected,
+}
+
+#[derive(Debug)]
+enum Connected {
+    System(tokio::net::TcpStream),
+    #[cfg(feature = "simulation")]
+    Simulated(simulation::Stream),
+}
+
+/// Does the same with either kind of connection.
+macro_rules! either {
+    ($connected:expr, $stream:ident => $work:expr) => {
+        match $connected {
+            Connected::System($stream) => $work,
+            #[cfg(feature = "simulation")]
+            Connected::Simulated($stream) => $work,
+        }
+    };
 }
 
 impl TcpStream {
@@ -100,7 +164,7 @@ impl TcpStream {
     /// # Errors
     /// When the connection is gone.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.inner.peer_addr()
+        either!(&self.inner, stream => stream.peer_addr())
     }
 
     /// Address of this end.
@@ -108,7 +172,7 @@ impl TcpStream {
     /// # Errors
     /// When the connection is gone.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.inner.local_addr()
+        either!(&self.inner, stream => stream.local_addr())
     }
 
     /// Waits until bytes can be read, or the other end has closed.
@@ -116,7 +180,7 @@ impl TcpStream {
     /// # Errors
     /// When the connection is broken.
     pub async fn readable(&self) -> io::Result<()> {
-        self.inner.readable().await
+        either!(&self.inner, stream => stream.readable().await)
     }
 
     /// Reads what is there into `buffer`'s spare capacity without waiting. `Ok(0)` = the other end has closed (or there
@@ -125,20 +189,36 @@ impl TcpStream {
     /// # Errors
     /// `WouldBlock` when nothing is there; other kinds when the connection is broken.
     pub fn try_read_buf(&self, buffer: &mut bytes::BytesMut) -> io::Result<usize> {
-        self.inner.try_read_buf(buffer)
+        either!(&self.inner, stream => stream.try_read_buf(buffer))
     }
 
     /// The two directions, for one task to use at a time each.
     pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
-        let (read, write) = self.inner.split();
-        (ReadHalf { inner: read }, WriteHalf { inner: write })
+        match &mut self.inner {
+            Connected::System(stream) => {
+                let (read, write) = stream.split();
+                (ReadHalf { inner: Receiving::System(read) }, WriteHalf { inner: Sending::System(write) })
+            }
+            #[cfg(feature = "simulation")]
+            Connected::Simulated(stream) => {
+                let stream = &*stream;
+                (ReadHalf { inner: Receiving::Simulated(stream) }, WriteHalf { inner: Sending::Simulated(stream) })
+            }
+        }
     }
 }
 
 /// The receiving direction of a connection.
 #[derive(Debug)]
 pub struct ReadHalf<'a> {
-    inner: tokio::net::tcp::ReadHalf<'a>,
+    inner: Receiving<'a>,
+}
+
+#[derive(Debug)]
+enum Receiving<'a> {
+    System(tokio::net::tcp::ReadHalf<'a>),
+    #[cfg(feature = "simulation")]
+    Simulated(&'a simulation::Stream),
 }
 
 impl ReadHalf<'_> {
@@ -147,7 +227,11 @@ impl ReadHalf<'_> {
     /// # Errors
     /// When the connection is broken.
     pub async fn readable(&self) -> io::Result<()> {
-        self.inner.readable().await
+        match &self.inner {
+            Receiving::System(half) => half.readable().await,
+            #[cfg(feature = "simulation")]
+            Receiving::Simulated(stream) => stream.readable().await,
+        }
     }
 
     /// Waits for bytes and puts them into `buffer`'s spare capacity. 0 = the other end has closed (or there was no spare
@@ -158,14 +242,25 @@ impl ReadHalf<'_> {
     /// # Errors
     /// When the connection is broken.
     pub async fn read_buf(&mut self, buffer: &mut bytes::BytesMut) -> io::Result<usize> {
-        self.inner.read_buf(buffer).await
+        match &mut self.inner {
+            Receiving::System(half) => half.read_buf(buffer).await,
+            #[cfg(feature = "simulation")]
+            Receiving::Simulated(stream) => stream.read_buf(buffer).await,
+        }
     }
 }
 
 /// The sending direction of a connection.
 #[derive(Debug)]
 pub struct WriteHalf<'a> {
-    inner: tokio::net::tcp::WriteHalf<'a>,
+    inner: Sending<'a>,
+}
+
+#[derive(Debug)]
+enum Sending<'a> {
+    System(tokio::net::tcp::WriteHalf<'a>),
+    #[cfg(feature = "simulation")]
+    Simulated(&'a simulation::Stream),
 }
 
 impl WriteHalf<'_> {
@@ -175,7 +270,12 @@ impl WriteHalf<'_> {
     /// # Errors
     /// When the connection is broken.
     pub async fn write_vectored(&self, slices: &[io::IoSlice<'_>], more: bool) -> io::Result<usize> {
-        let socket = self.inner.as_ref();
+        let half = match &self.inner {
+            Sending::System(half) => half,
+            #[cfg(feature = "simulation")]
+            Sending::Simulated(stream) => return stream.write_vectored(slices).await,
+        };
+        let socket = half.as_ref();
         loop {
             let written = if more {
                 socket.try_io(Interest::WRITABLE, || send_more::send(socket, slices))
@@ -183,7 +283,7 @@ impl WriteHalf<'_> {
                 socket.try_write_vectored(slices)
             };
             match written {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.inner.writable().await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => half.writable().await?,
                 result => return result,
             }
         }
@@ -195,10 +295,16 @@ impl WriteHalf<'_> {
     /// # Errors
     /// `UnexpectedEof` when the file ends early; otherwise when the connection is broken or the file unreadable.
     pub async fn send_file(&self, file: &File, mut position: u64, length: u64) -> io::Result<()> {
+        let half = match &self.inner {
+            Sending::System(half) => half,
+            // Files of a simulated disk are none of the operating system's.
+            #[cfg(feature = "simulation")]
+            Sending::Simulated(_) => return Err(io::ErrorKind::Unsupported.into()),
+        };
         let end = position + length;
         while position < end {
-            self.inner.writable().await?;
-            let socket = self.inner.as_ref();
+            half.writable().await?;
+            let socket = half.as_ref();
             let sent = socket.try_io(Interest::WRITABLE, || send_file::send(socket, file, position, end - position));
             match sent {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -218,21 +324,40 @@ impl AsyncRead for TcpStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(context, buffer)
+        match &mut self.inner {
+            Connected::System(stream) => Pin::new(stream).poll_read(context, buffer),
+            #[cfg(feature = "simulation")]
+            Connected::Simulated(stream) => stream.poll_read(context, buffer),
+        }
     }
 }
 
 impl AsyncWrite for TcpStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(context, bytes)
+        match &mut self.inner {
+            Connected::System(stream) => Pin::new(stream).poll_write(context, bytes),
+            #[cfg(feature = "simulation")]
+            Connected::Simulated(stream) => stream.poll_write(context, &[io::IoSlice::new(bytes)]),
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
+        match &mut self.inner {
+            Connected::System(stream) => Pin::new(stream).poll_flush(context),
+            #[cfg(feature = "simulation")]
+            Connected::Simulated(_) => Poll::Ready(Ok(())),
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
+        match &mut self.inner {
+            Connected::System(stream) => Pin::new(stream).poll_shutdown(context),
+            #[cfg(feature = "simulation")]
+            Connected::Simulated(stream) => {
+                stream.finish();
+                Poll::Ready(Ok(()))
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Report, Settings, run};
 fn one(seed: u64, steps: usize) -> Report {
     match taffrail_runtime::task::block_on_current_thread(run(Settings { seed, steps })).unwrap() {
         Ok(report) => report,
-        Err(failure) => panic!("{failure}\nagain: cargo run -p taffrail-sim -- --seed {seed} --steps {steps}"),
+        Err(failure) => panic!("{failure}\nagain: cargo run -p taffrail-sim -- storage --seed {seed} --steps {steps}"),
     }
 }
 

@@ -17,11 +17,10 @@ use super::{DirEntry, Disk, DiskFile, DiskLock, FileId, FileStat, OpenMode, Spac
 
 mod inode;
 mod names;
-mod rng;
 
+pub use crate::random::Seeded as Rng;
 use inode::Inode;
 use names::{Change, Names, Node};
-pub use rng::Rng;
 
 /// A kind of call, to say which one shall fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,234 @@
+//! What goes wrong, and when.
+//!
+//! Acknowledged records are in the page cache of `min.insync.replicas` machines at least, so one machine at a time may lose
+//! what was not durable: the next one only when the first has caught up. Anything else may strike at any time.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use taffrail_core::ids::BrokerId;
+use taffrail_runtime::random::Seeded;
+use taffrail_runtime::simulation::{Death, Delays, Simulation};
+use taffrail_storage::disk::fault::{Fault, Op};
+
+use super::invariants::partitions;
+use super::machines::{MACHINES, broker_address, client_address, controller_address};
+use super::run::Run;
+
+/// Shortest and longest pause between two strikes.
+const PAUSE_MS: (u64, u64) = (50, 900);
+
+/// How long something lasts, at least and at most.
+const LASTS_MS: (u64, u64) = (50, 4_000);
+
+/// How long a machine is down, at least and at most.
+const DOWN_MS: (u64, u64) = (20, 3_000);
+
+/// How long nobody notices that a process has failed.
+const UNNOTICED_MS: (u64, u64) = (50, 1_000);
+
+/// How far a clock jumps, at most.
+const CLOCK_OFF_MAX_MS: u64 = 3_600_000;
+
+/// An error number of the operating system: input/output error.
+const EIO: i32 = 5;
+
+/// Ends something that lasts.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Cuts,
+    Delays,
+    FullDisk(usize),
+}
+
+/// Strikes from time to time.
+pub(super) struct Faults {
+    rng: Seeded,
+    next_ms: u64,
+    /// What ends when.
+    lasting: Vec<(u64, End)>,
+    count: u64,
+}
+
+impl Faults {
+    pub(super) fn new(rng: &mut Seeded) -> Self {
+        Self { rng: Seeded::new(rng.next_u64()), next_ms: 0, lasting: Vec::new(), count: 0 }
+    }
+
+    /// Faults that struck.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Strikes, if it is time; ends what has lasted long enough.
+    pub(super) fn strike(&mut self, run: &mut Run) {
+        let now_ms = run.simulation.elapsed_ms();
+        let (due, rest) = self.lasting.iter().partition(|(at_ms, _)| *at_ms <= now_ms);
+        self.lasting = rest;
+        Vec::into_iter(due).for_each(|(_, end)| put_right(end, run));
+        if now_ms < self.next_ms {
+            return;
+        }
+        self.next_ms = now_ms + self.rng.between(PAUSE_MS.0, PAUSE_MS.1);
+        if let Some(what) = self.choose(run) {
+            self.count += 1;
+            run.trace.note("fault", what);
+        }
+    }
+
+    /// Puts everything right again; machines that are down start by themselves.
+    pub(super) fn end(&mut self, run: &mut Run) {
+        run.trace.note("fault", "no more");
+        run.simulation.heal();
+        run.simulation.set_delays(Delays::default());
+        for broker in &run.brokers {
+            broker.disk.set_capacity(None);
+            broker.disk.heal();
+        }
+        for address in machines() {
+            run.simulation.set_clock_off(address, 0);
+        }
+    }
+
+    fn lasts(&mut self, run: &Run, end: End) {
+        self.lasting.push((run.simulation.elapsed_ms() + self.rng.between(LASTS_MS.0, LASTS_MS.1), end));
+    }
+
+    /// Does something; `None` = it cannot be done now.
+    fn choose(&mut self, run: &mut Run) -> Option<String> {
+        let any = self.rng.below(u64::from(MACHINES)) as usize;
+        let number = any + 1;
+        let restart_ms = run.simulation.elapsed_ms() + self.rng.between(DOWN_MS.0, DOWN_MS.1);
+        match self.rng.below(15) {
+            0 | 1 => run.end_broker(any, Death::Process, restart_ms).then(|| format!("broker {number} is killed")),
+            2 | 3 => (may_lose_data(run, any) && run.end_broker(any, Death::Machine, restart_ms))
+                .then(|| format!("broker {number} loses power")),
+            4 => run.brokers[any].running().map(|_| {
+                run.brokers[any].stop();
+                format!("broker {number} is told to stop")
+            }),
+            5 => end_controller(run, any, Death::Process, restart_ms).then(|| format!("controller {number} is killed")),
+            6 => {
+                end_controller(run, any, Death::Machine, restart_ms).then(|| format!("controller {number} loses power"))
+            }
+            7 | 8 => Some(self.cut(run)),
+            9 => {
+                let one_in = self.rng.between(1, 4);
+                run.simulation.break_connections(one_in);
+                Some(format!("one in {one_in} connections breaks"))
+            }
+            10 => Some(self.slow_down(run)),
+            11 => Some(self.set_clock(&run.simulation)),
+            12 => {
+                let disk = &run.brokers[any].disk;
+                disk.set_capacity(Some(disk.used() + self.rng.below(2_000)));
+                self.lasts(run, End::FullDisk(any));
+                Some(format!("the disk of broker {number} is full"))
+            }
+            13 => self.fail_disk(run, any),
+            _ => {
+                let may = all_controllers_run(run);
+                may.then(|| {
+                    run.controllers[any].fail_disk();
+                    format!("the disk of controller {number} fails")
+                })
+            }
+        }
+    }
+
+    /// Cuts one machine off from another or from all, in one direction or both.
+    fn cut(&mut self, run: &Run) -> String {
+        let all = machines();
+        let one = all[self.rng.below(all.len() as u64) as usize];
+        let other = all[self.rng.below(all.len() as u64) as usize];
+        let from_all = self.rng.one_in(3);
+        let (there, back) = [(true, true), (true, false), (false, true)][self.rng.below(3) as usize];
+        for peer in all.into_iter().filter(|peer| *peer != one && (from_all || *peer == other)) {
+            if there {
+                run.simulation.cut(one, peer);
+            }
+            if back {
+                run.simulation.cut(peer, one);
+            }
+        }
+        self.lasts(run, End::Cuts);
+        let whom = if from_all { "all".to_owned() } else { other.to_string() };
+        format!("{one} is cut off from {whom}: there {there}, back {back}")
+    }
+
+    fn slow_down(&mut self, run: &Run) -> String {
+        let delays = match self.rng.below(3) {
+            0 => Delays { network_ms: (1, 80), ..Delays::default() },
+            1 => Delays { disk_ms: (5, 300), ..Delays::default() },
+            _ => Delays { slow_one_in: 5, slow_ms: 1_000, ..Delays::default() },
+        };
+        run.simulation.set_delays(delays);
+        self.lasts(run, End::Delays);
+        format!("{delays:?}")
+    }
+
+    fn set_clock(&mut self, simulation: &Simulation) -> String {
+        let all = machines();
+        let one = all[self.rng.below(all.len() as u64) as usize];
+        let off_ms = self.rng.below(2 * CLOCK_OFF_MAX_MS) as i64 - CLOCK_OFF_MAX_MS as i64;
+        simulation.set_clock_off(one, off_ms);
+        format!("the clock of {one} is {off_ms} ms off")
+    }
+
+    /// A write or a sync fails once: what was not durable then may be gone.
+    fn fail_disk(&mut self, run: &Run, index: usize) -> Option<String> {
+        if !may_lose_data(run, index) {
+            return None;
+        }
+        let op = if self.rng.one_in(2) { Op::Sync } else { Op::Write };
+        let skip = self.rng.below(4) as u32;
+        run.brokers[index].disk.inject(Fault { op, path_contains: ".log".to_owned(), skip, times: 1, errno: EIO });
+        Some(format!("a {op:?} of broker {} fails", index + 1))
+    }
+}
+
+fn put_right(end: End, run: &Run) {
+    match end {
+        End::Cuts => run.simulation.heal(),
+        End::Delays => run.simulation.set_delays(Delays::default()),
+        End::FullDisk(index) => run.brokers[index].disk.set_capacity(None),
+    }
+}
+
+/// Addresses of all machines.
+fn machines() -> Vec<IpAddr> {
+    let controllers = (1..=MACHINES).map(|number| controller_address(number).ip());
+    let brokers = (1..=MACHINES).map(|number| broker_address(number).ip());
+    controllers.chain(brokers).chain((1..=4).map(client_address)).collect()
+}
+
+/// Ends a controller; a minority of them may be down.
+fn end_controller(run: &mut Run, index: usize, death: Death, restart_ms: u64) -> bool {
+    all_controllers_run(run) && run.end_controller(index, death, restart_ms)
+}
+
+fn all_controllers_run(run: &Run) -> bool {
+    run.controllers.iter().all(|controller| controller.controller().is_some())
+}
+
+/// Whether broker `index` may lose what is not durable: no other one may have lost something that it has not got back.
+fn may_lose_data(run: &Run, index: usize) -> bool {
+    let others = run.brokers.iter().enumerate().filter(|(other, _)| *other != index);
+    others.into_iter().all(|(_, other)| !other.has_lost)
+}
+
+/// Brokers that have everything again since they last lost something.
+pub(super) fn recovered(run: &Run) -> BTreeSet<BrokerId> {
+    let in_all = |id: BrokerId| partitions(&run.newest).iter().all(|(_, state)| state.isr.contains(&id));
+    let is_back = |broker: &&super::machines::BrokerMachine| {
+        let registered = run.newest.broker(broker.id()).map(|registered| registered.epoch);
+        let own = broker.running().map(|running| running.broker.identity().epoch);
+        own.is_some() && own == registered && in_all(broker.id())
+    };
+    run.brokers.iter().filter(is_back).map(super::machines::BrokerMachine::id).collect()
+}
+
+/// How long it takes until somebody starts what has failed again.
+pub(super) fn unnoticed_ms(rng: &mut Seeded) -> u64 {
+    rng.between(UNNOTICED_MS.0, UNNOTICED_MS.1)
+}

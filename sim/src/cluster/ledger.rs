@@ -1,0 +1,128 @@
+//! What clients sent, what they were told, and what they have seen: the oracle's memory.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// A record's content, of which there is only one like it.
+pub(super) type Value = u64;
+
+/// One partition as clients know it.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Acknowledged records by offset.
+    pub(super) acknowledged: BTreeMap<i64, Value>,
+    /// Records that consumers were given, by offset.
+    pub(super) consumed: BTreeMap<i64, Value>,
+    /// Where each value was consumed.
+    offsets: BTreeMap<Value, i64>,
+    /// Everything that was ever sent.
+    sent: BTreeSet<Value>,
+}
+
+impl Seen {
+    /// First offset of which no client knows that it is committed.
+    pub(super) fn known_end(&self) -> i64 {
+        let last = |records: &BTreeMap<i64, Value>| records.last_key_value().map_or(0, |(offset, _)| offset + 1);
+        last(&self.acknowledged).max(last(&self.consumed))
+    }
+
+    /// What is known to be at `offset`.
+    pub(super) fn known(&self, offset: i64) -> Option<Value> {
+        self.acknowledged.get(&offset).or_else(|| self.consumed.get(&offset)).copied()
+    }
+
+    /// Whether `value` was ever sent.
+    pub(super) fn was_sent(&self, value: Value) -> bool {
+        self.sent.contains(&value)
+    }
+}
+
+/// The oracle's memory. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ledger {
+    inner: Rc<RefCell<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    partitions: BTreeMap<i32, Seen>,
+    next_value: Value,
+    /// The first promise that was broken in a client's sight.
+    broken: Option<String>,
+    acknowledged: u64,
+}
+
+impl Ledger {
+    /// A value that nobody has sent yet, which is now.
+    pub(super) fn send(&self, partition: i32) -> Value {
+        let mut inner = self.inner.borrow_mut();
+        inner.next_value += 1;
+        let value = inner.next_value;
+        inner.partitions.entry(partition).or_default().sent.insert(value);
+        value
+    }
+
+    /// Values were acknowledged, the first of them at `base_offset`.
+    pub(super) fn acknowledged(&self, partition: i32, base_offset: i64, values: &[Value]) {
+        let mut inner = self.inner.borrow_mut();
+        inner.acknowledged += values.len() as u64;
+        let seen = inner.partitions.entry(partition).or_default();
+        let mut broken = None;
+        for (offset, value) in (base_offset..).zip(values) {
+            if let Some(other) = seen.known(offset).filter(|other| other != value) {
+                broken = Some(format!(
+                    "acknowledged-stays: partition {partition}: value {value} was acknowledged at offset {offset}, where a \
+                     client knows of {other}"
+                ));
+            }
+            seen.acknowledged.insert(offset, *value);
+        }
+        drop(inner);
+        if let Some(broken) = broken {
+            self.break_promise(broken);
+        }
+    }
+
+    /// A consumer was given `value` at `offset`.
+    pub(super) fn consumed(&self, consumer: &str, partition: i32, offset: i64, value: Value) {
+        let mut inner = self.inner.borrow_mut();
+        let seen = inner.partitions.entry(partition).or_default();
+        let broken = if !seen.was_sent(value) {
+            Some(format!("consumed-was-sent: value {value}, which nobody has sent"))
+        } else if let Some(other) = seen.known(offset).filter(|other| *other != value) {
+            Some(format!("committed-never-changes: value {value}, where a client knows of {other}"))
+        } else {
+            let before = seen.offsets.insert(value, offset);
+            before.filter(|before| *before != offset).map(|before| {
+                format!("no-duplicates: value {value} of an idempotent producer, which is at offset {before} too")
+            })
+        };
+        seen.consumed.insert(offset, value);
+        drop(inner);
+        if let Some(broken) = broken {
+            self.break_promise(format!("{broken} ({consumer} at partition {partition}, offset {offset})"));
+        }
+    }
+
+    /// A client saw what must not be.
+    pub(super) fn break_promise(&self, what: String) {
+        self.inner.borrow_mut().broken.get_or_insert(what);
+    }
+
+    /// The first promise that was broken in a client's sight.
+    pub(super) fn broken(&self) -> Option<String> {
+        self.inner.borrow().broken.clone()
+    }
+
+    /// Records that were acknowledged.
+    pub(super) fn acknowledgements(&self) -> u64 {
+        self.inner.borrow().acknowledged
+    }
+
+    /// Looks at one partition.
+    pub(super) fn with<T>(&self, partition: i32, look: impl FnOnce(&Seen) -> T) -> T {
+        let mut inner = self.inner.borrow_mut();
+        look(inner.partitions.entry(partition).or_default())
+    }
+}

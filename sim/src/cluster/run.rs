@@ -1,0 +1,442 @@
+//! One run: the cluster comes up, faults strike, everything heals, and it is whole again.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use taffrail_core::image::MetadataImage;
+use taffrail_runtime::random::Seeded;
+use taffrail_runtime::simulation::{Death, Host, Simulation, on_own_thread};
+
+use super::clients::{self, MIN_IN_SYNC, PARTITIONS, Surroundings};
+use super::faults::{self, Faults, unnoticed_ms};
+use super::invariants::{self, Invariant, LiveBroker, View, committed_prefix};
+use super::ledger::Ledger;
+use super::machines::{BrokerMachine, ControllerMachine, MACHINES, client_address};
+use super::trace::{Trace, print_logs};
+use super::{Failure, panics};
+
+/// How long the cluster may take to come up.
+const BOOT_MAX_MS: u64 = 60_000;
+
+/// How long it may take to be whole again when nothing goes wrong any more.
+const HEALING_MAX_MS: u64 = 90_000;
+
+/// How often invariants are looked at.
+const LOOK_EVERY_MS: u64 = 20;
+
+/// Machines of clients: two produce, two consume.
+const PRODUCERS: [u8; 2] = [1, 2];
+const CONSUMERS: [u8; 2] = [3, 4];
+
+/// How a run is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Decides everything.
+    pub seed: u64,
+    /// How long faults strike.
+    pub fault_ms: u64,
+    /// What of it is printed.
+    pub told: Told,
+}
+
+/// How much of a run is printed while it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing.
+    Nothing,
+    /// What clients do and see, faults, and what processes log.
+    Events,
+    /// Also each piece of data that is sent and each job for a disk: to see where two runs part that should be the same.
+    Everything,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { seed: 1, fault_ms: 8_000, told: Told::Nothing }
+    }
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Records that were acknowledged.
+    pub acknowledged: u64,
+    /// Faults that struck.
+    pub faults: u64,
+    /// Milliseconds that it lasted, on the simulated clock.
+    pub lasted_ms: u64,
+    /// Events in the trace.
+    pub events: u64,
+    /// The trace as one number: equal for equal seeds.
+    pub trace: u64,
+}
+
+/// Makes a run to its end.
+///
+/// # Errors
+/// [`Failure`] when the cluster breaks a promise.
+pub fn run(settings: Settings) -> Result<Report, Failure> {
+    let failure = move |at_ms, what| Failure { seed: settings.seed, at_ms, what };
+    panics::watch();
+    match settings.told {
+        Told::Nothing => {}
+        Told::Events => print_logs(tracing::Level::INFO),
+        Told::Everything => print_logs(tracing::Level::TRACE),
+    }
+    let ran = on_own_thread("simulation", move || {
+        crate::entropy::seed(settings.seed);
+        panics::forget();
+        panics::caught(move || {
+            let mut run = Run::begin(settings).map_err(|what| failure(0, what))?;
+            run.make().map_err(|what| failure(run.trace.now_ms.get(), what))
+        })
+        .unwrap_or_else(|panic| Err(failure(0, panic)))
+    });
+    match ran {
+        Ok(Some(outcome)) => outcome,
+        Ok(None) => Err(failure(0, "the thread of the simulation panicked".to_owned())),
+        Err(error) => Err(failure(0, format!("no thread for the simulation: {error}"))),
+    }
+}
+
+/// The cluster with its surroundings.
+pub(super) struct Run {
+    settings: Settings,
+    pub(super) simulation: Simulation,
+    pub(super) controllers: Vec<ControllerMachine>,
+    pub(super) brokers: Vec<BrokerMachine>,
+    clients: Vec<Host>,
+    surroundings: Surroundings,
+    pub(super) trace: Rc<Trace>,
+    invariants: Vec<Box<dyn Invariant>>,
+    /// The newest metadata that anybody ever had.
+    pub(super) newest: Arc<MetadataImage>,
+    pub(super) rng: Seeded,
+}
+
+impl Run {
+    fn begin(settings: Settings) -> Result<Self, String> {
+        let simulation = Simulation::begin(settings.seed);
+        let trace = Rc::new(Trace::new(settings.told != Told::Nothing));
+        let surroundings = Surroundings {
+            ledger: Ledger::default(),
+            trace: Rc::clone(&trace),
+            producing: Rc::new(Cell::new(true)),
+            progress: Rc::default(),
+        };
+        let mut run = Self {
+            settings,
+            simulation,
+            controllers: (1..=MACHINES).map(ControllerMachine::new).collect(),
+            brokers: (1..=MACHINES).map(BrokerMachine::new).collect(),
+            clients: Vec::new(),
+            surroundings,
+            trace,
+            invariants: invariants::all(),
+            newest: Arc::default(),
+            rng: Seeded::new(!settings.seed),
+        };
+        for controller in &mut run.controllers {
+            controller.start(&run.simulation)?;
+        }
+        for broker in &mut run.brokers {
+            broker.start(&run.simulation)?;
+        }
+        Ok(run)
+    }
+
+    fn make(&mut self) -> Result<Report, String> {
+        self.boot()?;
+        let mut faults = Faults::new(&mut self.rng);
+        let end_ms = self.simulation.elapsed_ms() + self.settings.fault_ms;
+        while self.simulation.elapsed_ms() < end_ms {
+            faults.strike(self);
+            self.tick()?;
+        }
+        faults.end(self);
+        self.become_whole()?;
+        self.come_to_rest()?;
+        Ok(Report {
+            acknowledged: self.surroundings.ledger.acknowledgements(),
+            faults: faults.count(),
+            lasted_ms: self.simulation.elapsed_ms(),
+            events: self.trace.events(),
+            trace: self.trace.digest(),
+        })
+    }
+
+    /// Brings the cluster up, creates the topic, and sets the clients to work.
+    fn boot(&mut self) -> Result<(), String> {
+        let is_created = Rc::new(Cell::new(false));
+        let creating = {
+            let (surroundings, is_created) = (self.surroundings.clone(), Rc::clone(&is_created));
+            async move {
+                clients::create_topic(surroundings).await;
+                is_created.set(true);
+            }
+        };
+        self.add_client(0, creating)?;
+        self.until("boot", BOOT_MAX_MS, |_| is_created.get())?;
+        for client in PRODUCERS {
+            let surroundings = self.surroundings.clone();
+            self.add_client(client, async move {
+                let producing =
+                    (0..PARTITIONS).map(|partition| clients::produce(client, partition, surroundings.clone()));
+                futures::future::join_all(producing).await;
+            })?;
+        }
+        for client in CONSUMERS {
+            let surroundings = self.surroundings.clone();
+            self.add_client(client, async move {
+                let consuming =
+                    (0..PARTITIONS).map(|partition| clients::consume(client, partition, surroundings.clone()));
+                futures::future::join_all(consuming).await;
+            })?;
+        }
+        self.until("boot", BOOT_MAX_MS, Self::everybody_produced)
+    }
+
+    fn add_client(&mut self, number: u8, work: impl Future<Output = ()> + 'static) -> Result<(), String> {
+        let host = Host::start(&self.simulation, client_address(number), work);
+        self.clients.push(host.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    /// Whether every producer had a batch acknowledged since the last look.
+    fn everybody_produced(&self) -> bool {
+        let progress = self.surroundings.progress.borrow();
+        progress.len() == PRODUCERS.len() * PARTITIONS as usize
+    }
+
+    /// Liveness: whatever happened before, a cluster that is left alone is whole after a while.
+    fn become_whole(&mut self) -> Result<(), String> {
+        self.until("liveness: all replicas are in sync again", HEALING_MAX_MS, Self::is_whole)?;
+        self.surroundings.progress.borrow_mut().clear();
+        self.until("liveness: every producer goes on", HEALING_MAX_MS, Self::everybody_produced)
+    }
+
+    fn is_whole(&self) -> bool {
+        let partitions = invariants::partitions(&self.newest);
+        let in_sync = |isr: &[_]| isr.len() == usize::from(MACHINES);
+        partitions.len() == PARTITIONS as usize && partitions.iter().all(|(_, state)| in_sync(&state.isr))
+    }
+
+    /// Producers stop, consumers read on to the end, and every log has all that was acknowledged.
+    fn come_to_rest(&mut self) -> Result<(), String> {
+        self.surroundings.producing.set(false);
+        self.until("liveness: everything acknowledged is consumed", HEALING_MAX_MS, |run| {
+            (0..PARTITIONS).all(|partition| {
+                let ledger = &run.surroundings.ledger;
+                ledger.with(partition, |seen| {
+                    let last = seen.acknowledged.last_key_value().map(|(offset, _)| *offset);
+                    last.is_none_or(|last| seen.consumed.contains_key(&last))
+                        && seen.consumed.len() as i64 >= seen.known_end()
+                })
+            })
+        })?;
+        self.until("liveness: every replica knows what is committed", HEALING_MAX_MS, |run| {
+            let (view, ledger) = (run.view(), &run.surroundings.ledger);
+            view.brokers.len() == usize::from(MACHINES)
+                && view
+                    .brokers
+                    .iter()
+                    .flat_map(View::logs)
+                    .all(|(partition, log)| log.high_watermark() >= ledger.with(partition, |seen| seen.known_end()))
+        })?;
+        self.look()?;
+        self.check_nothing_lost()
+    }
+
+    fn check_nothing_lost(&self) -> Result<(), String> {
+        let view = self.view();
+        for broker in &view.brokers {
+            for (partition, log) in View::logs(broker) {
+                let found = committed_prefix::records(&log, log.log_start_offset(), log.high_watermark())?;
+                let found: std::collections::BTreeMap<_, _> = found.into_iter().collect();
+                let lost = self.surroundings.ledger.with(partition, |seen| {
+                    let missing = seen.acknowledged.iter().find(|(offset, value)| found.get(offset) != Some(value));
+                    missing.map(|(offset, value)| (*offset, *value))
+                });
+                if let Some((offset, value)) = lost {
+                    let number = broker.number;
+                    return Err(format!(
+                        "acknowledged-stays: broker {number} lacks value {value} at offset {offset} of partition {partition}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on until `is_reached`.
+    fn until(&mut self, what: &str, max_ms: u64, is_reached: impl Fn(&Self) -> bool) -> Result<(), String> {
+        let end_ms = self.simulation.elapsed_ms() + max_ms;
+        while !is_reached(self) {
+            if self.simulation.elapsed_ms() >= end_ms {
+                return Err(format!("{what}: not within {max_ms} ms; {}", self.situation()));
+            }
+            self.tick()?;
+        }
+        Ok(())
+    }
+
+    /// How things stand, for people.
+    fn situation(&self) -> String {
+        let partitions = invariants::partitions(&self.newest);
+        let states: Vec<String> = partitions
+            .iter()
+            .map(|((_, index), state)| {
+                format!("{index}: leader {} epoch {} isr {:?}", state.leader, state.leader_epoch, state.isr)
+            })
+            .collect();
+        let ended = |(name, ended): (String, Option<String>)| ended.map(|reason| format!("{name} ended: {reason}"));
+        let controllers = self.controllers.iter().map(|it| (format!("controller {}", it.number), it.ended()));
+        let brokers = self.brokers.iter().map(|it| (format!("broker {}", it.number), it.ended()));
+        let ends: Vec<String> = controllers.chain(brokers).filter_map(ended).collect();
+        format!("partitions {states:?}, {ends:?}")
+    }
+
+    /// Lets a millisecond pass everywhere.
+    fn tick(&mut self) -> Result<(), String> {
+        self.simulation.advance();
+        let (now_ms, unix_ms) = (self.simulation.elapsed_ms(), self.simulation.unix_ms());
+        self.trace.now_ms.set(now_ms);
+        self.notice_failures(now_ms);
+        self.restart_the_dead(now_ms)?;
+        for controller in &mut self.controllers {
+            controller.disk.set_now_ms(unix_ms);
+            controller.host.iter_mut().for_each(Host::tick);
+        }
+        for broker in &mut self.brokers {
+            broker.disk.set_now_ms(unix_ms);
+            broker.host.iter_mut().for_each(Host::tick);
+        }
+        self.clients.iter_mut().for_each(Host::tick);
+        self.note_newest();
+        if let Some(panic) = panics::seen() {
+            return Err(format!("panic: {panic}"));
+        }
+        if let Some(broken) = self.surroundings.ledger.broken() {
+            return Err(broken);
+        }
+        if now_ms.is_multiple_of(LOOK_EVERY_MS) { self.look() } else { Ok(()) }
+    }
+
+    /// Ends a broker; false = there is none.
+    pub(super) fn end_broker(&mut self, index: usize, death: Death, restart_at_ms: u64) -> bool {
+        let broker = &mut self.brokers[index];
+        let is_there = broker.host.is_some();
+        broker.die(death);
+        if is_there {
+            broker.restart_at_ms = Some(restart_at_ms);
+        }
+        is_there
+    }
+
+    /// Ends a controller; false = there is none.
+    pub(super) fn end_controller(&mut self, index: usize, death: Death, restart_at_ms: u64) -> bool {
+        let controller = &mut self.controllers[index];
+        let is_there = controller.host.is_some();
+        controller.die(death);
+        if is_there {
+            controller.restart_at_ms = Some(restart_at_ms);
+        }
+        is_there
+    }
+
+    /// Takes note of processes that have failed, as whoever supervises them does.
+    fn notice_failures(&mut self, now_ms: u64) {
+        for index in 0..self.controllers.len() {
+            let Some(reason) = self.controllers[index].ended().filter(|_| self.controllers[index].host.is_some())
+            else {
+                continue;
+            };
+            self.trace.note(format_args!("controller {}", index + 1), format_args!("has ended: {reason}"));
+            let restart_at_ms = now_ms + unnoticed_ms(&mut self.rng);
+            // Its disk is replaced, or repaired, if that was the cause.
+            self.end_controller(index, Death::Machine, restart_at_ms);
+        }
+        for index in 0..self.brokers.len() {
+            let broker = &self.brokers[index];
+            let fenced = broker.running().and_then(|running| running.storage.fenced().cloned());
+            let ended = broker.ended().filter(|_| broker.host.is_some());
+            let (reason, death) = match (fenced, ended) {
+                (Some(reason), _) => (reason.to_string(), Death::Machine),
+                (None, Some(reason)) => (reason, Death::Process),
+                (None, None) => continue,
+            };
+            self.trace.note(format_args!("broker {}", index + 1), format_args!("has ended: {reason}"));
+            let restart_at_ms = now_ms + unnoticed_ms(&mut self.rng);
+            self.end_broker(index, death, restart_at_ms);
+        }
+        let recovered = faults::recovered(self);
+        for broker in self.brokers.iter_mut().filter(|broker| recovered.contains(&broker.id())) {
+            broker.has_lost = false;
+        }
+    }
+
+    /// Starts processes again whose time has come.
+    fn restart_the_dead(&mut self, now_ms: u64) -> Result<(), String> {
+        let is_due = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+        for controller in &mut self.controllers {
+            if is_due(controller.restart_at_ms) {
+                self.trace.note(format_args!("controller {}", controller.number), "starts");
+                controller.start(&self.simulation)?;
+            }
+        }
+        for broker in &mut self.brokers {
+            if is_due(broker.restart_at_ms) {
+                self.trace.note(format_args!("broker {}", broker.number), "starts");
+                broker.start(&self.simulation)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers the newest metadata: whoever has them may be gone in a moment.
+    fn note_newest(&mut self) {
+        let images = self.view_images();
+        if let Some((name, newest)) = images.into_iter().max_by_key(|(_, image)| image.offset())
+            && newest.offset() > self.newest.offset()
+        {
+            self.trace.note(name, format_args!("has metadata up to {}", newest.offset()));
+            self.newest = newest;
+        }
+    }
+
+    fn view_images(&self) -> Vec<(String, Arc<MetadataImage>)> {
+        let controllers = self.controllers.iter().filter_map(|it| {
+            let controller = it.controller()?;
+            Some((format!("controller {}", it.number), controller.image()))
+        });
+        let brokers = self.brokers.iter().filter_map(|it| {
+            let running = it.running()?;
+            Some((format!("broker {}", it.number), running.broker.metadata.image()))
+        });
+        controllers.chain(brokers).collect()
+    }
+
+    fn view(&self) -> View {
+        let brokers = self.brokers.iter().filter_map(|it| {
+            let running = it.running()?;
+            Some(LiveBroker { number: it.number, life: it.life, running })
+        });
+        View {
+            images: self.view_images(),
+            brokers: brokers.collect(),
+            newest: Arc::clone(&self.newest),
+            ledger: self.surroundings.ledger.clone(),
+        }
+    }
+
+    fn look(&mut self) -> Result<(), String> {
+        let view = self.view();
+        for invariant in &mut self.invariants {
+            invariant.look(&view).map_err(|what| format!("{}: {what}", invariant.name()))?;
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(MIN_IN_SYNC < MACHINES as usize, "one machine may fail");

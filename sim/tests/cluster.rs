@@ -1,0 +1,33 @@
+//! Runs of whole clusters, each in a process of its own, as `taffrail-sim cluster` makes them.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
+
+use std::process::Command;
+
+/// Seeds that are run every time; those that have found faults stay here.
+const FIXED_SEEDS: [u64; 6] = [1, 2, 8, 9, 13, 14];
+
+/// What a run prints, and whether it went well.
+fn run(seed: u64, more: &[&str]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail-sim"));
+    let output = command.args(["cluster", "--seed", &seed.to_string()]).args(more).output().unwrap();
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (output.status.success(), text)
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in [1, 3] {
+        let (_, first) = run(seed, &[]);
+        assert!(first.contains("trace: "), "{first}");
+        assert_eq!(run(seed, &[]).1, first);
+    }
+}
+
+#[test]
+fn no_promise_is_broken_with_the_fixed_seeds() {
+    for seed in FIXED_SEEDS {
+        let (went_well, text) = run(seed, &[]);
+        assert!(went_well, "{text}");
+    }
+}
