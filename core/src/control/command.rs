@@ -113,7 +113,7 @@ impl Command {
 }
 
 /// One life of a broker: commands of an earlier one are refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BrokerIdentity {
     /// Number of the broker.
     pub id: BrokerId,

@@ -16,7 +16,7 @@ pub struct AlterPartition {
 }
 
 /// The ISR that a partition is to have.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IsrChange {
     /// Which topic.
     pub topic_id: TopicId,

@@ -6,7 +6,7 @@ use crate::ids::BrokerId;
 
 /// The operator may take these brokers down until the grant expires. It stands in the metadata log, so that neither an
 /// operator that starts again nor two operators at the same time take down more than one set of brokers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Grant {
     /// Its number: the metadata offset of the event that opened it first.
     pub id: i64,

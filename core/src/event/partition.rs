@@ -3,7 +3,7 @@
 use crate::ids::{BrokerId, LeaderEpoch};
 
 /// The replicated facts about one partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PartitionState {
     /// Brokers that keep it, the preferred leader first; those that come and those that go (see `adding` and `removing`)
     /// are among them.

@@ -48,7 +48,7 @@ pub(super) enum Due {
 }
 
 /// The queue of a shard's deadlines.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Deadlines {
     queue: BinaryHeap<Reverse<(i64, DeadlineKey)>>,
 }

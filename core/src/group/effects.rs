@@ -33,7 +33,7 @@ impl Effects {
 }
 
 /// Records that belong together: they are appended as one batch, and then given back to the shard.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Write {
     /// The records.
     pub records: Vec<GroupRecord>,
@@ -44,7 +44,7 @@ pub struct Write {
 }
 
 /// What goes on when a write is committed, or is undone when it failed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Then {
     /// Nothing but applying the records.
     Apply,
@@ -57,7 +57,7 @@ pub(super) enum Then {
 }
 
 /// A static member that takes the place of its former self.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Replacement {
     pub(super) group_id: Arc<str>,
     pub(super) instance_id: Arc<str>,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The machine: all groups of one partition of the offsets topic, with their offsets and deadlines.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct GroupShard {
     pub(super) config: GroupConfig,
     pub(super) groups: BTreeMap<Arc<str>, Group>,

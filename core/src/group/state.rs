@@ -36,7 +36,7 @@ impl GroupState {
 }
 
 /// One group.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Group {
     /// Its id.
     pub group_id: Arc<str>,

@@ -22,7 +22,7 @@ pub(super) const UNKNOWN_OFFSET: Offset = -1;
 const NEVER_MS: i64 = i64::MIN;
 
 /// One follower, as its fetches show it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Follower {
     pub(super) id: BrokerId,
     /// Epoch of the broker process that fetched last; `None` = nobody has.

@@ -30,7 +30,7 @@ pub enum AfterProposal {
 }
 
 /// A change of the ISR that is under way.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Pending {
     change: IsrChange,
     /// The member that joins, if it is that.
@@ -38,7 +38,7 @@ struct Pending {
 }
 
 /// A partition as its leader sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Leadership {
     key: PartitionKey,
     own: BrokerIdentity,
