@@ -38,7 +38,7 @@ pub(crate) struct Env {
     /// Before which offset a log may have gaps between its segments.
     pub(crate) gaps: OffsetFile,
     pub(crate) reserve: Reserve,
-    pub(crate) space: SpaceWatch,
+    pub(crate) space: Arc<SpaceWatch>,
     pub(crate) presence: Presence,
     warm_bytes: u64,
     fence: OnceLock<Reason>,
@@ -62,6 +62,7 @@ impl Env {
         options: &StorageOptions,
     ) -> Self {
         let (recovery_points, log_starts, gaps) = files;
+        let space = Arc::new(SpaceWatch::new(&options.dir));
         Self {
             disk,
             handles,
@@ -70,8 +71,8 @@ impl Env {
             recovery_points,
             log_starts,
             gaps,
-            reserve: Reserve::new(&options.dir),
-            space: SpaceWatch::new(&options.dir),
+            reserve: Reserve::new(&options.dir, Arc::clone(&space)),
+            space,
             presence,
             warm_bytes: options.warm_bytes,
             dir: options.dir.clone(),

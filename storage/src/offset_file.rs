@@ -88,16 +88,24 @@ impl OffsetFile {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::Arc;
 
     use super::*;
+    use crate::disk::OpenMode;
     use crate::disk::fault::FaultDisk;
+    use crate::space::SpaceWatch;
+
+    fn reserve() -> (Reserve, Arc<SpaceWatch>) {
+        let space = Arc::new(SpaceWatch::new(Path::new("/d")));
+        (Reserve::new(Path::new("/d"), Arc::clone(&space)), space)
+    }
 
     #[test]
     fn changes_are_durable_after_a_write_and_only_then() {
         let disk = FaultDisk::new(1);
         disk.create_dir(Path::new("/d")).unwrap();
         disk.sync_dir(Path::new("/")).unwrap();
-        let reserve = Reserve::new(Path::new("/d"));
+        let (reserve, _) = reserve();
         let path = PathBuf::from("/d/c");
         let partition = TopicPartition::new("t", 1);
         let file = OffsetFile::open(&disk, path.clone()).unwrap();
@@ -113,12 +121,16 @@ mod tests {
     fn a_full_disk_does_not_keep_a_checkpoint_from_being_written() {
         let disk = FaultDisk::new(1);
         disk.create_dir(Path::new("/d")).unwrap();
-        let reserve = Reserve::new(Path::new("/d"));
+        let (reserve, space) = reserve();
         reserve.fill(&disk);
+        let others = disk.open(Path::new("/d/others"), OpenMode::CreateNew).unwrap();
+        others.allocate(64 << 20).unwrap();
+        assert!(space.admits(&disk, 1));
         let file = OffsetFile::open(&disk, PathBuf::from("/d/c")).unwrap();
         disk.set_capacity(Some(disk.used()));
         file.set(&TopicPartition::new("t", 1), 7);
         file.write(&disk, &reserve).unwrap();
         assert!(!disk.content(Path::new("/d/c")).unwrap().is_empty());
+        assert!(!space.admits(&disk, 1), "the room that was given free is not for appends");
     }
 }

@@ -3,9 +3,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::disk::{self, Disk, OpenMode};
 use crate::error::is_full;
+use crate::space::SpaceWatch;
 
 /// Name of the file that holds the room.
 const RESERVE: &str = "taffrail-reserve";
@@ -19,17 +21,20 @@ const SPARE_BYTES: u64 = 16 << 20;
 /// The kept room of a data directory.
 pub(crate) struct Reserve {
     path: PathBuf,
+    /// Keeps appends from taking the room that is given free.
+    space: Arc<SpaceWatch>,
 }
 
 impl Reserve {
-    pub(crate) fn new(dir: &Path) -> Self {
-        Self { path: dir.join(RESERVE) }
+    pub(crate) fn new(dir: &Path, space: Arc<SpaceWatch>) -> Self {
+        Self { path: dir.join(RESERVE), space }
     }
 
     /// Does `work`; if the disk is full, gives the kept room free and does it once more.
     pub(crate) fn with_room<T>(&self, disk: &dyn Disk, mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         match work() {
             Err(error) if is_full(&error) && disk.remove_file(&self.path).is_ok() => {
+                self.space.look_again();
                 tracing::warn!("the disk is full; the room that was kept back is used for a checkpoint");
                 work()
             }

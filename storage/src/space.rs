@@ -22,6 +22,11 @@ impl SpaceWatch {
         Self { dir: dir.to_owned(), is_full: AtomicBool::new(false), since_look: AtomicU64::new(LOOK_EVERY_BYTES) }
     }
 
+    /// Has the volume looked at before the next append: a write of somebody has found it full.
+    pub(crate) fn look_again(&self) {
+        self.since_look.store(LOOK_EVERY_BYTES, Ordering::Relaxed);
+    }
+
     /// Whether `bytes` may be appended. While they may not, every call looks again, so room that comes back counts at once.
     pub(crate) fn admits(&self, disk: &dyn Disk, bytes: u64) -> bool {
         let since_look = self.since_look.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
@@ -62,5 +67,9 @@ mod tests {
         assert!(!watch.admits(&disk, 1));
         disk.set_capacity(None);
         assert!(watch.admits(&disk, 1));
+        disk.set_capacity(Some(0));
+        assert!(watch.admits(&disk, 1));
+        watch.look_again();
+        assert!(!watch.admits(&disk, 1), "somebody else has taken all the room");
     }
 }

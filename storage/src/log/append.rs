@@ -288,6 +288,7 @@ impl Log {
         let cut = file.set_len(u64::from(position));
         self.flush.note_failed_write(active_base);
         if is_full(&error) && cut.is_ok() {
+            self.env.space.look_again();
             return Err(AppendError::DiskFull);
         }
         if is_out_of_files(&error) && cut.is_ok() {
