@@ -148,8 +148,9 @@ impl Controller {
         let parts = Parts { raft, feed, route, links, liveness, seat, proposer, pool, directory };
         let members = Arc::new(parts.members());
         let shutdown = Shutdown::new();
-        let watching = parts.session_watch(&sessions, &shutdown).start();
-        let routes = parts.routes(parts.heartbeats(sessions, inter_broker, &shutdown), &members, &shutdown);
+        let heartbeats = Arc::new(parts.heartbeats(Arc::clone(&sessions), inter_broker, &shutdown));
+        let watching = parts.session_watch(sessions, Arc::clone(&heartbeats), &shutdown).start();
+        let routes = parts.routes(heartbeats, &members, &shutdown);
         let serving = task::spawn(grpc::serve(options.listener, routes, shutdown.clone()));
         let (trouble, _) = watch::channel(None);
         let mut controller =
@@ -391,9 +392,10 @@ impl Parts {
         }
     }
 
-    fn session_watch(&self, sessions: &Arc<Sessions>, shutdown: &Shutdown) -> SessionWatch {
+    fn session_watch(&self, sessions: Arc<Sessions>, heartbeats: Arc<Heartbeats>, shutdown: &Shutdown) -> SessionWatch {
         SessionWatch {
-            sessions: Arc::clone(sessions),
+            sessions,
+            heartbeats,
             raft: self.raft.clone(),
             feed: Arc::clone(&self.feed),
             proposer: self.proposer.clone(),
@@ -423,12 +425,12 @@ impl Parts {
         }
     }
 
-    fn routes(&self, heartbeats: Heartbeats, members: &Arc<Members>, shutdown: &Shutdown) -> Routes {
+    fn routes(&self, heartbeats: Arc<Heartbeats>, members: &Arc<Members>, shutdown: &Shutdown) -> Routes {
         let controller = ControllerService {
             node: self.route.node(),
             raft: self.raft.clone(),
             feed: Arc::clone(&self.feed),
-            heartbeats: Arc::new(heartbeats),
+            heartbeats,
             links: Arc::clone(&self.links),
             seat: Arc::clone(&self.seat),
             members: Arc::clone(members),

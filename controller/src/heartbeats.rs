@@ -24,7 +24,7 @@ use crate::raft::Raft;
 use crate::service::{address, checked, refused};
 use crate::sessions::{Attendance, Sessions};
 
-/// Pauses before the dials of a broker whose connection has closed. More than one dial, because a process that is killed
+/// Pauses before the dials of a broker that is in doubt. More than one dial, because a process that is killed
 /// closes its sockets one after the other: its listener may outlive the connection by a moment.
 const DIAL_PAUSES_MS: [u64; 5] = [0, 5, 20, 75, 250];
 
@@ -159,8 +159,9 @@ impl Heartbeats {
         attendance
     }
 
-    /// Finds out whether a broker whose connection has closed is gone, and has it fenced then.
-    async fn suspect(&self, broker: BrokerIdentity) {
+    /// Finds out whether a broker whose connection has closed, or which has none and is silent, is gone, and has it fenced
+    /// then.
+    pub(crate) async fn suspect(&self, broker: BrokerIdentity) {
         let mut pauses = DIAL_PAUSES_MS.into_iter().map(Duration::from_millis);
         let mut is_another_away = false;
         while let Some(pause) = if is_another_away { Some(TURN_PAUSE) } else { pauses.next() } {

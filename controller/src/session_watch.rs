@@ -9,6 +9,7 @@ use taffrail_runtime::time::Instant;
 use taffrail_runtime::{task, time};
 
 use crate::decider::Proposer;
+use crate::heartbeats::Heartbeats;
 use crate::machine::feed::Feed;
 use crate::quorum::view::{leads, until_replaced};
 use crate::raft::Raft;
@@ -30,6 +31,8 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Keeps the watch over the sessions.
 pub(crate) struct SessionWatch {
     pub(crate) sessions: Arc<Sessions>,
+    /// What dials the brokers that are in doubt.
+    pub(crate) heartbeats: Arc<Heartbeats>,
     pub(crate) raft: Raft,
     pub(crate) feed: Arc<Feed>,
     pub(crate) proposer: Proposer,
@@ -71,6 +74,10 @@ impl SessionWatch {
             let end = end.min(time::monotonic() + LOOK_INTERVAL);
             time::sleep_until(end).await;
             self.sessions.tidy(&self.feed.image());
+            for broker in self.sessions.doubtful(&self.feed.image()) {
+                let heartbeats = Arc::clone(&self.heartbeats);
+                task::spawn_until(self.shutdown.clone(), async move { heartbeats.suspect(broker).await });
+            }
             if self.silent_for_sure(end).await.is_empty() {
                 continue;
             }

@@ -128,6 +128,13 @@ impl Sessions {
         state.active.as_mut().is_some_and(|sessions| sessions.dial_refused(broker, image, now_ms))
     }
 
+    /// Brokers of which nobody can tell without a dial whether they live. Each is given once, until it is heard of again.
+    pub(super) fn doubtful(&self, image: &MetadataImage) -> Vec<BrokerIdentity> {
+        let now_ms = self.now_ms();
+        let mut state = self.state.lock();
+        state.active.as_mut().map(|sessions| sessions.doubtful(image, now_ms)).unwrap_or_default()
+    }
+
     /// Unfenced brokers that have been silent for too long.
     pub(super) fn silent(&self, image: &MetadataImage) -> Vec<BrokerIdentity> {
         let now_ms = self.now_ms();

@@ -257,3 +257,22 @@ async fn a_change_of_the_active_controller_fences_nobody() {
     group.until("it is fenced", async |group| !serve(group, second)).await;
     assert!(group.running(second).image().is_active(BrokerId(1)));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_died_before_a_new_controller_heard_of_it_is_fenced_before_its_session_ends() {
+    let mut group = Group::founded(3).await;
+    let targets: Vec<Target> = group.servers.iter().cloned().map(Target::Address).collect();
+    let first = group.active().await;
+    let living = Fake::start(0, &targets).await;
+    let dying = Fake::start(1, &targets[first..=first]).await;
+    let serve = |group: &Group, index: usize| (0..2).all(|id| group.running(index).image().is_active(BrokerId(id)));
+    group.until("all serve", async |group| serve(group, first)).await;
+    group.stop(first).await;
+    dying.die();
+    let second = group.active().await;
+    assert!(serve(&group, second), "the one before did not see it die");
+    let active_since = time::monotonic();
+    group.until("it is fenced", async |group| !group.running(second).image().is_active(BrokerId(1))).await;
+    assert!(active_since.elapsed() < common::SESSION_TIMEOUT, "long before its session ends");
+    assert!(group.running(second).image().is_active(living.identity.id));
+}

@@ -3,14 +3,17 @@
 //! Silence for the whole session timeout ends a session. Two rules notice sooner that a broker is gone:
 //! - Its connection closes, and when nobody listens at its address any more its process has died.
 //! - A broker that attends (it has a heartbeat answered several times a second, over one connection) falls silent for a
-//!   sixth of the timeout although its connection stays: its process has stopped, or it is cut off.
+//!   sixth of the timeout: its process has stopped, or it is cut off. Whether its connection stays or closes makes no
+//!   difference: one that hears nothing any more closes it, while what it sends may still arrive.
 //!
 //! Because a fault of the controller's own network can look the same for all brokers, only one at a time is fenced by these
 //! rules; the others have their timeouts. A connection that merely closes, and a listener that merely does not answer,
 //! mean nothing. A broker that cannot reach the active controller and has others pass its heartbeats on does not attend.
 //!
 //! A controller that has just become active has heard of nobody yet, and gives everybody a whole timeout: a change of
-//! controllers fences no broker. Times are milliseconds of one clock that never goes back, chosen by the caller.
+//! controllers fences no broker. But whoever does not attend, and is silent for a sixth of it, is dialled: no connection
+//! closes for a broker that died before the new controller had heard of it. Times are milliseconds of one clock that never
+//! goes back, chosen by the caller.
 
 use std::collections::BTreeMap;
 
@@ -45,9 +48,9 @@ pub enum Sign {
 struct Session {
     epoch: i64,
     heard_ms: i64,
-    /// Its connection has closed, and it has not been heard of since.
+    /// Its connection has closed, or it has none and has been silent, and it has not been heard of since.
     is_suspect: bool,
-    /// It was heard of over the connection that it has just for that.
+    /// It was last heard of over the connection that it has just for that.
     attends: bool,
     /// Offset up to which it has applied the metadata.
     applied: i64,
@@ -75,9 +78,30 @@ impl BrokerSessions {
         let session = self.sessions.get_mut(&broker.id).filter(|session| session.epoch == broker.epoch);
         session.is_some_and(|session| {
             let is_new = !session.is_suspect;
-            (session.is_suspect, session.attends) = (true, false);
+            session.is_suspect = true;
             is_new
         })
+    }
+
+    /// Brokers that do not attend, and have been silent for as long as would be too long for one that does: their listeners
+    /// are to be dialled now. Each is given once, until it is heard of again.
+    pub fn doubtful(&mut self, image: &MetadataImage, now_ms: i64) -> Vec<BrokerIdentity> {
+        let mut doubtful = Vec::new();
+        for broker in unfenced(image) {
+            let known = self.sessions.get(&broker.id).filter(|session| session.epoch == broker.epoch);
+            let heard_ms = self.last_heard_ms(broker);
+            if known.is_some_and(|session| session.attends || session.is_suspect)
+                || now_ms - heard_ms < self.timeout_ms / ATTENTION
+            {
+                continue;
+            }
+            // Of whom nothing has been heard yet, nothing is known to have been applied.
+            let applied = known.map_or(-1, |session| session.applied);
+            let session = Session { epoch: broker.epoch, heard_ms, is_suspect: true, attends: false, applied };
+            self.sessions.insert(broker.id, session);
+            doubtful.push(broker);
+        }
+        doubtful
     }
 
     /// Nobody listens at the broker's address: the dial was refused by its machine. Gives whether the broker is to be

@@ -120,9 +120,35 @@ fn whoever_attends_is_missed_sooner_and_one_at_a_time() {
     cluster.unfence(0);
     attends(&mut sessions, first, 1_300);
     assert_eq!(ids_of(&sessions.silent(&cluster.image, 1_300)), [1], "the first is back");
-    attends(&mut sessions, second, 1_400);
+    attends(&mut sessions, second, 5_000);
     assert!(sessions.connection_closed(second));
-    assert_eq!(ids_of(&sessions.silent(&cluster.image, 6_099)), [0], "without a connection the whole timeout counts");
+    assert_eq!(
+        ids_of(&sessions.silent(&cluster.image, 5_999)),
+        [0],
+        "a connection that closes means nothing by itself"
+    );
+    attends(&mut sessions, first, 5_999);
+    assert_eq!(ids_of(&sessions.silent(&cluster.image, 6_000)), [1], "whoever hears nothing any more closes it itself");
+}
+
+#[test]
+fn whoever_does_not_attend_and_is_silent_is_dialled_once_and_fenced_only_if_nobody_listens() {
+    let mut cluster = Cluster::with_brokers(3);
+    let mut sessions = BrokerSessions::begin(6 * TIMEOUT_MS, 0);
+    let [first, second, third] = [0, 1, 2].map(|id| cluster.identity(id));
+    attends(&mut sessions, first, 100);
+    heard(&mut sessions, second, 500);
+    assert_eq!(ids_of(&sessions.doubtful(&cluster.image, 999)), [] as [i32; 0]);
+    assert_eq!(ids_of(&sessions.doubtful(&cluster.image, 1_000)), [2], "this controller has never heard of it");
+    assert_eq!(ids_of(&sessions.doubtful(&cluster.image, 1_499)), [] as [i32; 0], "it is being dialled already");
+    assert_eq!(ids_of(&sessions.doubtful(&cluster.image, 1_500)), [1], "others passed its heartbeats on");
+    assert!(!sessions.is_live(third, 1_500), "another process may take its number");
+    heard(&mut sessions, second, 1_600);
+    assert!(!sessions.dial_refused(second, &cluster.image, 1_700), "it has been heard of since");
+    assert!(sessions.dial_refused(third, &cluster.image, 1_700));
+    cluster.fence(2);
+    assert_eq!(ids_of(&sessions.doubtful(&cluster.image, 2_600)), [1], "who is fenced is not asked for");
+    assert!(!sessions.dial_refused(second, &cluster.image, 2_700), "one at a time");
 }
 
 #[test]
