@@ -49,8 +49,8 @@ cluster: build ## real processes: kills, real input, Kafka's own tools on our fi
 	bash .ci/suite cluster $(BUDGET_CLUSTER) bash e2e/cases/run test_durability.py test_corpus.py
 	bash .ci/suite replication $(BUDGET_REPLICATION) bash e2e/replication/run
 
-chaos: build ## CHAOS_MINUTES (30) of kills, halts and restarts of six processes under load; CHAOS_SEED=n repeats one
-	bash e2e/replication/run --long test_faults.py -k test_chaos -s
+chaos: build ## CHAOS_MINUTES (30) of kills, halts, cut wires and full disks of six processes under load; CHAOS_SEED=n repeats one
+	bash e2e/replication/run --long test_chaos.py::test_chaos -s
 
 simulation: ## the storage engine on a failing disk: SEEDS fresh seeds (unit tests run a fixed set)
 	cargo build --workspace --bins --locked

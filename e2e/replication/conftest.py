@@ -1,10 +1,20 @@
 """Fixtures: one cluster that most tests share and leave whole, and clusters of their own for those that do not."""
 
+import contextlib
 import os
 
 import pytest
 
 from cluster.cluster import Cluster
+from cluster.network import Network
+from raw.disk import FILLER, small_volume
+
+# Volumes of brokers that tests fill.
+VOLUME_MEGABYTES = 512
+# A follower that says nothing any more holds its leader up for so long.
+LAG_MAX_MS = 4000
+# With the look at retention a broker keeps room back again for the next full disk.
+RETENTION_CHECK_MS = 500
 
 
 def pytest_addoption(parser):
@@ -57,9 +67,44 @@ def cluster(shared_cluster):
     """The shared cluster, whole and in sync; whatever a test took down comes back after it."""
     shared_cluster.wait_until_in_sync()
     yield shared_cluster
-    down = [node for node in shared_cluster.nodes if not node.is_alive()]
-    for node in shared_cluster.nodes:
+    bring_back(shared_cluster)
+
+
+def bring_back(cluster):
+    down = [node for node in cluster.nodes if not node.is_alive()]
+    for node in cluster.nodes:
         if node not in down:
             node.go_on()
-    shared_cluster.launch(down)
-    shared_cluster.wait_until_ready()
+    cluster.launch(down)
+    cluster.wait_until_ready()
+
+
+@pytest.fixture(scope="module")
+def cluster_on_a_network():
+    """A cluster of six hosts whose wires can be cut, and whose brokers have volumes that can be filled."""
+    with contextlib.ExitStack() as stack:
+        network = Network()
+        stack.callback(network.remove)
+        settings = {"replica.lag.time.max.ms": LAG_MAX_MS, "log.retention.check.interval.ms": RETENTION_CHECK_MS}
+        running = Cluster(settings=settings, host=lambda _: network.add_host())
+        running.network = network
+        stack.callback(running.remove)
+        for node in running.brokers:
+            stack.enter_context(small_volume(node.logs, VOLUME_MEGABYTES))
+        # Processes end before their volumes go.
+        stack.callback(running.kill)
+        stack.enter_context(network.inside())
+        running.start()
+        yield running
+
+
+@pytest.fixture
+def apart(cluster_on_a_network):
+    """The cluster on a network, whole, in sync and with all its wires."""
+    cluster_on_a_network.wait_until_in_sync()
+    yield cluster_on_a_network
+    cluster_on_a_network.network.heal()
+    cluster_on_a_network.cut_off.clear()
+    for node in cluster_on_a_network.brokers:
+        (node.logs / FILLER).unlink(missing_ok=True)
+    bring_back(cluster_on_a_network)

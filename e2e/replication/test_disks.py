@@ -62,15 +62,7 @@ def test_wiped_controllers_forget_nothing(cluster):
         node.stop()
         node.wipe()
         cluster.restart(node)
-        eventually(lambda: voters(cluster) == {101, 102, 103}, timeout_s=60, poll_s=0.2, what="three voters")
+        eventually(lambda: cluster.voters() == {101, 102, 103}, timeout_s=60, poll_s=0.2, what="three voters")
     with cluster.client() as client:
         assert client.describe_configs(2, topic)["retention.ms"].value == "12345"
     assert len(cluster.partitions(topic)) == 2
-
-
-def voters(cluster):
-    topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
-    answer = cluster.living()[0].answers("DescribeQuorum", 1, topics=topics)
-    if answer is None or answer.error_code != errors.NONE:
-        return set()
-    return {voter.replica_id for voter in answer.topics[0].partitions[0].current_voters}

@@ -9,6 +9,8 @@ import pytest
 
 BLOCK_BYTES = 1 << 16
 SMALL_VOLUME_BYTES = 1 << 30
+# The file that takes all the room.
+FILLER = "filler"
 
 
 @contextlib.contextmanager
@@ -28,7 +30,7 @@ def fill_volume(folder):
     """Writes a file until nothing more fits, to the last byte; returns its path. Only for a volume that is there to be filled."""
     volume = os.statvfs(folder)
     assert volume.f_blocks * volume.f_frsize <= SMALL_VOLUME_BYTES, f"{folder} is on a large volume"
-    path = folder / "filler"
+    path = folder / FILLER
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         for size in (BLOCK_BYTES, 1):

@@ -13,6 +13,7 @@ from raw.client import CREATE_TOPICS, METADATA, Client, as_configs, unique
 from raw.process import STOP_TIMEOUT_S
 from raw.wait import eventually
 
+from .host import LOOPBACK
 from .node import BrokerNode, ControllerNode
 
 WAIT_S = 60
@@ -23,29 +24,36 @@ COMMON_SETTINGS = {
     "default.replication.factor": 3,
     "min.insync.replicas": 2,
     "num.partitions": 3,
+    "log.cleaner.backoff.ms": 200,
 }
 RACKS = ("a", "b", "c")
 
 
 def new_cluster_id():
-    """An id of a cluster in Kafka's way of writing."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    """An id of a cluster in Kafka's way of writing, which does not begin as a flag does."""
+    text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return new_cluster_id() if text.startswith("-") else text
 
 
 class Cluster:
-    """`brokers` brokers numbered from 1 and `controllers` controllers numbered from 101."""
+    """`brokers` brokers numbered from 1 and `controllers` controllers numbered from 101. `host` gives each node's place, by its
+    number."""
 
-    def __init__(self, brokers=3, controllers=3, settings=None, folder=None):
+    def __init__(self, brokers=3, controllers=3, settings=None, folder=None, host=lambda _: LOOPBACK):
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="taffrail-replication-"))
         self.settings = {**COMMON_SETTINGS, **(settings or {})}
         self.cluster_id = new_cluster_id()
         ports = iter(free_ports(2 * (brokers + controllers)))
 
-        def place():
-            return self.settings, self.folder, next(ports), next(ports)
+        def place(number):
+            return number, self.settings, self.folder, next(ports), next(ports), host(number)
 
-        self.controllers = [ControllerNode(101 + i, *place()) for i in range(controllers)]
-        self.brokers = [BrokerNode(1 + i, *place(), rack=RACKS[i % len(RACKS)]) for i in range(brokers)]
+        self.controllers = [ControllerNode(*place(101 + i)) for i in range(controllers)]
+        self.brokers = [BrokerNode(*place(1 + i), rack=RACKS[i % len(RACKS)]) for i in range(brokers)]
+        # Nodes that a test has cut off: whoever asks the cluster does not ask them.
+        self.cut_off = set()
+        # The network whose hosts the nodes are at, if it is one whose wires can be cut.
+        self.network = None
         self.servers = [node.server for node in self.controllers]
         self.bootstrap = ",".join(node.server for node in self.brokers)
 
@@ -85,12 +93,16 @@ class Cluster:
         for node in running:
             node.process.wait(STOP_TIMEOUT_S)
 
-    def remove(self):
-        """Ends everything; with KEEP=1 the folders stay, to be looked at."""
+    def kill(self):
+        """Ends everything at once."""
         for node in self.nodes:
             if node.is_alive():
                 node.go_on()
                 node.kill()
+
+    def remove(self):
+        """Ends everything; with KEEP=1 the folders stay, to be looked at."""
+        self.kill()
         if os.environ.get("KEEP") == "1":
             print(f"kept: {self.folder}")
         else:
@@ -102,7 +114,7 @@ class Cluster:
         return next(node for node in self.brokers if node.number == number)
 
     def living(self):
-        return [node for node in self.brokers if node.is_alive()]
+        return [node for node in self.brokers if node.is_alive() and node not in self.cut_off]
 
     def client(self, node=None):
         """A RAW client of one broker, by default the first that lives."""
@@ -129,7 +141,7 @@ class Cluster:
                 found = self.partitions(topic, of=node).get(partition)
                 if found and found.leader_id > 0:
                     leader = self.broker(found.leader_id)
-                    if leader.is_alive() and leader is not other_than:
+                    if leader in self.living() and leader is not other_than:
                         return leader
             return None
 
@@ -178,18 +190,33 @@ class Cluster:
 
         eventually(in_sync, timeout_s=WAIT_S, poll_s=0.1, what="all replicas in sync")
 
-    def active_controller(self):
-        """The controller that leads the quorum, as the brokers are told."""
+    def wait_until_whole(self, *topics):
+        """Until these topics are in sync, and every controller has its vote."""
+        self.wait_until_in_sync(*topics)
+        wanted = {node.number for node in self.controllers}
+        eventually(self.voters, wanted=lambda voters: voters == wanted, timeout_s=WAIT_S, poll_s=0.1, what="every vote")
+
+    def quorum(self, of=None):
+        """What a broker is told of the quorum: leader_id, leader_epoch, current_voters and more; None while it does not know."""
+        topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
+        answer = (of or self.living()[0]).answers("DescribeQuorum", 1, topics=topics)
+        return answer.topics[0].partitions[0] if answer is not None and answer.error_code == errors.NONE else None
+
+    def voters(self):
+        quorum = self.quorum()
+        return {voter.replica_id for voter in quorum.current_voters} if quorum else set()
+
+    def active_controller(self, other_than=None):
+        """The controller that leads the quorum, as the brokers are told, once it is another than `other_than`."""
 
         def find():
             for node in self.living():
-                topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
-                answer = node.answers("DescribeQuorum", 1, topics=topics)
-                if answer is not None and answer.error_code == errors.NONE:
-                    leader = answer.topics[0].partitions[0].leader_id
-                    found = [node for node in self.controllers if node.number == leader and node.is_alive()]
-                    if found:
-                        return found[0]
+                quorum = self.quorum(of=node)
+                if quorum is None:
+                    continue
+                found = [node for node in self.controllers if node.number == quorum.leader_id and node.is_alive()]
+                if found and found[0] is not other_than:
+                    return found[0]
             return None
 
         return eventually(find, timeout_s=WAIT_S, what="an active controller")

@@ -7,30 +7,41 @@ from raw.connection import Connection, ConnectionClosed
 from raw.process import Process, binary
 from raw.wait import eventually
 
+from .host import LOOPBACK
+
 START_TIMEOUT_S = 60
 HEALTH_TIMEOUT_S = 2
+# A node that is cut off is asked in vain, and others are asked after it.
+ASK_TIMEOUT_S = 3
 
 
 class Node(Process):
     """What controllers and brokers have in common."""
 
-    def __init__(self, role, number, settings, folder, port, metrics_port):
+    def __init__(self, role, number, settings, folder, port, metrics_port, host=LOOPBACK):
         self.role, self.number, self.settings = role, number, settings
         self.folder = folder / f"{role}-{number}"
         self.folder.mkdir(parents=True, exist_ok=True)
         super().__init__(self.folder / "log")
         self.data_folder = self.folder / "data"
-        self.port, self.metrics_port = port, metrics_port
-        self.address = ("127.0.0.1", port)
-        self.server = f"127.0.0.1:{port}"
+        self.port, self.metrics_port, self.host = port, metrics_port, host
+        self.server = f"{host.name or host.address}:{port}"
+        # Another binary than the one under test, for this node alone.
+        self.binary = None
 
     def __repr__(self):
         return f"{self.role} {self.number}"
 
+    @property
+    def address(self):
+        return self.host.address, self.port
+
     def launch(self, controllers, *more):
         """Starts the process and waits for nothing."""
-        command = [binary(), self.role, "--node-id", str(self.number), "--controllers", ",".join(controllers)]
-        command += ["--listen", self.server, "--metrics", f"127.0.0.1:{self.metrics_port}"]
+        command = [*self.host.command, self.binary or binary(), self.role, "--node-id", str(self.number)]
+        command += ["--controllers", ",".join(controllers), "--listen", f"{self.host.address}:{self.port}"]
+        command += ["--advertise", self.server] if self.host.name else []
+        command += ["--metrics", f"{self.host.address}:{self.metrics_port}"]
         self.spawn([*command, "--data-dir", str(self.data_folder), *more], self.settings, self.folder)
 
     def is_ready(self):
@@ -38,7 +49,7 @@ class Node(Process):
         if not self.is_alive():
             raise RuntimeError(f"{self} has ended; its log says:\n{self.log_text()[-3000:]}")
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/readyz", timeout=HEALTH_TIMEOUT_S) as answer:
+            with urllib.request.urlopen(f"http://{self.host.address}:{self.metrics_port}/readyz", timeout=HEALTH_TIMEOUT_S) as answer:
                 return answer.status == 200
         except OSError:
             return False
@@ -52,21 +63,24 @@ class Node(Process):
     def wipe(self):
         """Its disk is replaced by an empty one; only while it is down."""
         assert not self.is_alive(), f"{self} runs"
-        shutil.rmtree(self.data_folder)
+        for path in self.data_folder.iterdir():
+            # A volume of its own stays where it is.
+            for inner in path.iterdir() if path.is_mount() else [path]:
+                shutil.rmtree(inner) if inner.is_dir() else inner.unlink()
 
 
 class ControllerNode(Node):
     """`taffrail controller`."""
 
-    def __init__(self, *args):
-        super().__init__("controller", *args)
+    def __init__(self, *args, **options):
+        super().__init__("controller", *args, **options)
 
 
 class BrokerNode(Node):
     """`taffrail broker`."""
 
-    def __init__(self, *args, rack=None):
-        super().__init__("broker", *args)
+    def __init__(self, *args, rack=None, **options):
+        super().__init__("broker", *args, **options)
         self.rack = rack
         self.bootstrap = self.server
 
@@ -81,7 +95,7 @@ class BrokerNode(Node):
     def answers(self, api, version, **fields):
         """The answer of this very broker, or None while it gives none."""
         try:
-            with self.connect() as connection:
+            with self.connect(timeout_s=ASK_TIMEOUT_S) as connection:
                 return connection.call(api, version, **fields)
         except (OSError, ConnectionClosed):
             return None

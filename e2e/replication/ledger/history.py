@@ -44,11 +44,17 @@ class Writer:
     name: str
     idempotent: bool = True
     sends: list[Send] = dataclasses.field(default_factory=list)
+    acknowledged: int = 0
 
     def send(self, partition, value):
         """A send that begins now."""
         self.sends.append(Send(partition, value))
         return self.sends[-1]
+
+    def acknowledge(self, send, offset):
+        """The answer to one of its sends is there."""
+        send.acknowledge(offset)
+        self.acknowledged += 1
 
 
 @dataclasses.dataclass(slots=True)

@@ -24,6 +24,8 @@ ANSWER_TIMEOUT_S = 2
 DELIVERY_TIMEOUT_S = 120
 JOIN_TIMEOUT_S = 150
 MAX_BYTES = 4 << 20
+# As many requests as an idempotent producer may have on the way.
+IN_FLIGHT = 5
 # What a producer may send again: the record is not in the log, or the same sequence finds it there.
 RETRIABLE = {
     errors.UNKNOWN_TOPIC_OR_PARTITION,
@@ -62,7 +64,7 @@ class Task(threading.Thread):
 class LibrdkafkaWriter(Task):
     """librdkafka's idempotent producer, to all partitions in turn; it alone decides about retries."""
 
-    def __init__(self, cluster, topic, partitions, ledger, in_flight):
+    def __init__(self, cluster, topic, partitions, ledger):
         super().__init__(ledger.name)
         self.topic, self.partitions, self.ledger = topic, partitions, ledger
         self.failures = []
@@ -70,7 +72,7 @@ class LibrdkafkaWriter(Task):
             {
                 "bootstrap.servers": cluster.bootstrap,
                 "enable.idempotence": True,
-                "max.in.flight": in_flight,
+                "max.in.flight": IN_FLIGHT,
                 "linger.ms": 2,
                 "retry.backoff.ms": 20,
                 "reconnect.backoff.ms": 20,
@@ -92,7 +94,7 @@ class LibrdkafkaWriter(Task):
 
             def delivered(error, message, send=send):
                 if error is None:
-                    send.acknowledge(message.offset())
+                    self.ledger.acknowledge(send, message.offset())
                 else:
                     self.failures.append((send, error))
 
@@ -111,13 +113,13 @@ class RawWriter(Task):
         self.cluster, self.topic, self.partition, self.ledger = cluster, topic, partition, ledger
         self.connection = None
         self.brokers = itertools.cycle(cluster.brokers)
-        self.longest_gap_s = 0.0
+        self.gap = Gap()
         self.retries = 0
 
     def work(self):
         with self.cluster.client() as client:
             producer_id = client.producer_id()
-        acknowledged_at = time.monotonic()
+        self.gap.ends()
         for number in itertools.count():
             if self.stopped:
                 break
@@ -127,9 +129,8 @@ class RawWriter(Task):
             offset = self._until_acknowledged(batch)
             if offset is None:
                 break
-            send.acknowledge(offset)
-            now = time.monotonic()
-            self.longest_gap_s, acknowledged_at = max(self.longest_gap_s, now - acknowledged_at), now
+            self.ledger.acknowledge(send, offset)
+            self.gap.ends()
             time.sleep(PAUSE_S)
         self._close()
 
@@ -169,6 +170,50 @@ class RawWriter(Task):
         if self.connection is not None:
             self.connection.close()
             self.connection = None
+
+
+class Gap:
+    """The longest time that nothing was acknowledged: in all, and since it was last asked for."""
+
+    def __init__(self):
+        self.longest_s = 0.0
+        self._recent_s = 0.0
+        self._since = time.monotonic()
+
+    def ends(self):
+        """Something is acknowledged now."""
+        now = time.monotonic()
+        gap_s, self._since = now - self._since, now
+        self.longest_s, self._recent_s = max(self.longest_s, gap_s), max(self._recent_s, gap_s)
+
+    def take_recent_s(self):
+        """The longest gap since the call before; one that still lasts counts."""
+        recent_s, self._recent_s = max(self._recent_s, time.monotonic() - self._since), 0.0
+        return recent_s
+
+
+class LonelyWriter(Task):
+    """Writes to one broker with acks=1 while that takes it. Nobody promises that any of it stays."""
+
+    def __init__(self, node, topic, partition, ledger):
+        super().__init__(ledger.name)
+        self.node, self.topic, self.partition, self.ledger = node, topic, partition, ledger
+        self.taken = 0
+
+    def work(self):
+        with Connection(self.node.address, timeout_s=ANSWER_TIMEOUT_S) as connection:
+            for number in itertools.count():
+                if self.stopped:
+                    break
+                value = b"%s-%d" % (self.name.encode(), number)
+                self.ledger.send(self.partition, value)
+                fields = produce_fields(self.topic, values_batch(value), self.partition, acks=1)
+                answer = connection.call("Produce", PRODUCE, **fields).responses[0].partition_responses[0]
+                if answer.error_code != errors.NONE:
+                    assert answer.error_code in RETRIABLE, answer
+                    break
+                self.taken += 1
+                time.sleep(PAUSE_S)
 
 
 class LibrdkafkaReader(Task):
@@ -211,17 +256,12 @@ class LibrdkafkaReader(Task):
 
 
 class Load:
-    """Writers and readers of one topic; `end()` gives what has to be checked.
+    """Writers and readers of one topic; `end()` gives what has to be checked."""
 
-    `in_flight`: requests that librdkafka has on the way at a time. Producer snapshots, which are Kafka's, keep the last batch
-    of each producer only: a broker that leads right after a planned restart cannot tell a retry of an earlier batch from a
-    gap, and says so (OUT_OF_ORDER_SEQUENCE_NUMBER), which ends a producer. Where brokers are restarted, it is 1.
-    """
-
-    def __init__(self, cluster, topic, partitions, racks=(), in_flight=5):
+    def __init__(self, cluster, topic, partitions, racks=()):
         self.cluster, self.topic, self.partitions = cluster, topic, partitions
         self.history = History()
-        self.writers = [LibrdkafkaWriter(cluster, topic, partitions, self.history.writer("librdkafka"), in_flight)]
+        self.writers = [LibrdkafkaWriter(cluster, topic, partitions, self.history.writer("librdkafka"))]
         self.raw = [RawWriter(cluster, topic, p, self.history.writer(f"raw-{p}")) for p in range(partitions)]
         readers = [None, *racks]
         self.readers = [
@@ -240,7 +280,7 @@ class Load:
                 task.stopped = True
 
     def acknowledged(self):
-        return [sum(send.offset is not None for send in writer.sends[-100_000:]) for writer in self.history.writers]
+        return [writer.ledger.acknowledged for writer in [*self.writers, *self.raw]]
 
     def wait_for_more(self, count=20, timeout_s=DELIVERY_TIMEOUT_S):
         """Until every writer has got `count` more acknowledgements: load went on after whatever happened."""
@@ -259,7 +299,15 @@ class Load:
 
     def longest_gap_s(self):
         """The longest time that a partition took nothing, as the writers without a backoff saw it."""
-        return max(writer.longest_gap_s for writer in self.raw)
+        return max(self.longest_gaps_s())
+
+    def longest_gaps_s(self):
+        """The same of each partition."""
+        return [writer.gap.longest_s for writer in self.raw]
+
+    def take_recent_gap_s(self):
+        """The longest gap of any partition since the call before."""
+        return max(writer.gap.take_recent_s() for writer in self.raw)
 
     def end(self):
         """Stops the writers, lets the readers reach the end, reads the log, and checks all of it. What is found fails."""
@@ -294,11 +342,21 @@ class Load:
         return read_partition(self.cluster, self.topic, partition)
 
 
-def read_partition(cluster, topic, partition):
-    """All records of a partition from its start to its high watermark."""
+def check_all(cluster, load):
+    """Ends the load, checks its ledger and that all replicas have the same bytes; gives one line about it."""
+    history = load.end()
+    cluster.assert_equal_replicas(load.topic, load.partitions)
+    retries = sum(writer.retries for writer in load.raw)
+    gaps = ", ".join(f"{gap_s:.2f}" for gap_s in load.longest_gaps_s())
+    counted = ", ".join(f"{count} {outcome}" for outcome, count in sorted(history.count().items()))
+    return f"{counted}, {len(history.log)} in the log, {retries} retries; longest gap of each partition: {gaps} s"
+
+
+def read_partition(cluster, topic, partition, first=0):
+    """All records of a partition from the offset `first` to its high watermark."""
 
     def read():
-        records, offset = [], 0
+        records, offset = [], first
         with contextlib.closing(cluster.leader(topic, partition).connect()) as connection:
             while True:
                 topics = [{"topic": topic, "partitions": [fetch_partition(partition, offset, partition_max_bytes=MAX_BYTES)]}]
