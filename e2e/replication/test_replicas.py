@@ -10,10 +10,11 @@ from kafka import KafkaProducer
 from cluster import faults
 from ledger.load import read_partition
 from raw import errors
-from raw.batch import values_batch
+from raw.batch import Batch, Record, read_batches, values_batch
 from raw.broker import CASES
 from raw.client import LATEST, Client
 from raw.connection import ConnectionClosed
+from raw.damage import fetch_or_error, flip_byte
 from raw.wait import eventually
 
 PARTITIONS = 3
@@ -97,35 +98,82 @@ def test_the_high_watermark_never_goes_back_for_a_new_leader(cluster):
     assert (answer.error_code, answer.offset) == (errors.NONE, end)
 
 
-@pytest.mark.parametrize("rounds", [3, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
-def test_a_retry_at_the_new_leader_is_answered_with_the_first_offset(cluster, rounds):
-    """R-03: the leader dies after it has replicated a batch; whether its answer was read or not, the retry finds the batch."""
-    topic = cluster.new_topic(partitions=1)
+# What has happened to the followers before one of them leads.
+BEFORE = ["nothing", "restarted", "compacted"]
+LONG_ROUNDS = pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(7200)])
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("rounds", [3, LONG_ROUNDS])
+def test_a_retry_at_the_new_leader_is_answered_with_the_first_offset(cluster, rounds, before):
+    """R-03: the leader dies after it has replicated a batch; whether its answer was read or not, the retry finds the batch. Also
+    where the new leader has just been started again, and where it has compacted the partition."""
+    configs = {"cleanup_policy": "compact", "segment_ms": 100, "min_cleanable_dirty_ratio": 0.01} if before == "compacted" else {}
+    topic = cluster.new_topic(partitions=1, **configs)
     with cluster.client() as client:
         producer_id = client.producer_id()
     offsets = []
     for number in range(rounds):
-        batch = values_batch(b"%d" % number, producer_id=producer_id, producer_epoch=0, base_sequence=number)
+        batch = keyed_batch(number, producer_id)
         leader = cluster.leader(topic)
         with Client(leader) as client:
             first = client.append(topic, batch)
+        if before == "restarted":
+            restart_followers(cluster, topic, leader)
+        elif before == "compacted" and number:
+            wait_until_compacted(cluster, topic, leader)
         leader.kill()
-
-        def retry(batch=batch, leader=leader):
-            try:
-                with Client(cluster.leader(topic, other_than=leader)) as client:
-                    answer = client.produce(topic, batch)
-            except (OSError, ConnectionClosed) as error:
-                raise AssertionError("no answer yet") from error
-            assert answer.error_code == errors.NONE, answer
-            return answer
-
-        assert eventually(retry, timeout_s=60, wanted=lambda _: True, what="an answer to the retry").base_offset == first
+        answer = eventually(
+            lambda batch=batch, leader=leader: retry(cluster, topic, batch, leader),
+            timeout_s=60,
+            wanted=lambda _: True,
+            what="an answer to the retry",
+        )
+        assert answer.base_offset == first
         offsets.append(first)
         cluster.restart(leader)
         cluster.wait_until_in_sync(topic)
     assert offsets == list(range(rounds))
-    assert len(read_partition(cluster, topic, 0)) == rounds
+    found = read_partition(cluster, topic, 0)
+    assert found[-1].value == b"%d" % (rounds - 1)
+    assert len(found) == rounds or before == "compacted"
+
+
+def keyed_batch(number, producer_id):
+    """The producer's batch of this number; all have one key."""
+    record = Record(value=b"%d" % number, key=b"one")
+    return Batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=number)
+
+
+def retry(cluster, topic, batch, former):
+    """Sends the batch again to whoever leads instead of `former`."""
+    try:
+        with Client(cluster.leader(topic, other_than=former)) as client:
+            answer = client.produce(topic, batch)
+    except (OSError, ConnectionClosed) as error:
+        raise AssertionError("no answer yet") from error
+    assert answer.error_code == errors.NONE, answer
+    return answer
+
+
+def restart_followers(cluster, topic, leader):
+    for node in cluster.brokers:
+        if node is not leader:
+            faults.restart(cluster, node)
+            cluster.wait_until_in_sync(topic)
+    assert cluster.leader(topic) is leader
+
+
+def wait_until_compacted(cluster, topic, leader):
+    """Until every follower has compacted all but the last of what was written."""
+
+    def compacted():
+        for number, log in cluster.logs_of(topic, 0).items():
+            values = [record.value for batch in read_batches(log) for record in batch.records]
+            assert number == leader.number or len(values) <= 2, f"broker {number} keeps {values}"
+        return True
+
+    eventually(compacted, timeout_s=60, what="compacted followers")
 
 
 def test_a_group_goes_on_where_it_was_when_its_coordinator_dies(cluster):
@@ -158,3 +206,64 @@ def test_a_group_goes_on_where_it_was_when_its_coordinator_dies(cluster):
     rest = consumer.consume(45, 60)
     consumer.close()
     assert sorted(int(message.value()) for message in [*seen, *rest]) == list(range(90))
+
+
+def test_a_log_that_begins_within_a_batch_is_followed_and_read_from_there(cluster):
+    """F-08: records are deleted up to the middle of a batch while one follower is down and another one's disk is lost."""
+    topic = cluster.new_topic(partitions=1)
+    with Client(cluster.leader(topic)) as client:
+        for first in range(0, 300, 100):
+            client.append_values(topic, *[b"%d" % number for number in range(first, first + 100)])
+    leader = cluster.leader(topic)
+    down, lost = [node for node in cluster.brokers if node is not leader]
+    down.kill()
+    with Client(leader) as client:
+        eventually(
+            lambda: client.delete_records(topic, 37).error_code == errors.NONE, timeout_s=60, what="records that are deleted"
+        )
+    cluster.restart(down)
+    faults.lose_disk(cluster, lost)
+    cluster.wait_until_in_sync(topic)
+    for node in (leader, down, lost):
+        # Each leads once.
+        others = [other for other in cluster.brokers if other is not node]
+        move_leadership(cluster, topic, node)
+        for other in others:
+            faults.restart(cluster, other)
+        cluster.wait_until_in_sync(topic)
+        assert [seen.offset for seen in read_partition(cluster, topic, 0, first=37)] == list(range(37, 300))
+        with Client(cluster.leader(topic)) as client:
+            assert client.start_offset(topic) == 37
+
+
+def move_leadership(cluster, topic, node):
+    """Makes the broker the preferred leader, and waits until it leads."""
+    others = [other.number for other in cluster.brokers if other is not node]
+    partition = {"partition_index": 0, "replicas": [node.number, *others]}
+    with cluster.client() as client:
+        topics = [{"name": topic, "partitions": [partition]}]
+        answer = client.call("AlterPartitionReassignments", 0, timeout_ms=5000, topics=topics)
+    assert answer.responses[0].partitions[0].error_code == errors.NONE, answer
+    eventually(lambda: cluster.leader(topic) is node, timeout_s=60, what=f"{node} that leads")
+
+
+def test_a_flipped_byte_in_old_data_is_never_served_as_good(cluster):
+    """S-04 with three brokers: what is damaged on one is an error there, or read from a copy."""
+    topic = cluster.new_topic(partitions=1, segment_bytes=SEGMENT_BYTES)
+    values = [os.urandom(20) * 1000 for _ in range(150)]
+    with Client(cluster.leader(topic)) as client:
+        for value in values:
+            client.append_values(topic, value)
+    cluster.wait_until_in_sync(topic)
+    damaged = cluster.leader(topic)
+    damaged.stop()
+    oldest = sorted((damaged.logs / f"{topic}-0").glob("*.log"))[0]
+    flip_byte(oldest, oldest.stat().st_size // 2)
+    cluster.restart(damaged)
+    cluster.wait_until_in_sync(topic)
+    move_leadership(cluster, topic, damaged)
+    with Client(damaged) as client:
+        assert fetch_or_error(client, topic) in (errors.NONE, errors.KAFKA_STORAGE_ERROR, errors.CORRUPT_MESSAGE)
+    whole = next(node for node in cluster.brokers if node is not damaged)
+    move_leadership(cluster, topic, whole)
+    assert [seen.value for seen in read_partition(cluster, topic, 0)] == values

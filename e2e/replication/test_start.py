@@ -1,8 +1,12 @@
 """Six processes become one cluster, in whatever order they start, and whoever does not belong to it is told so."""
 
+import contextlib
+import json
+import os
 import random
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -10,7 +14,7 @@ from cluster.cluster import new_cluster_id
 from cluster.node import BrokerNode
 from raw.broker import free_ports
 from raw.client import METADATA
-from raw.process import binary
+from raw.process import binary, environment
 from raw.wait import eventually
 
 ENDS_TIMEOUT_S = 30
@@ -50,6 +54,53 @@ def test_six_processes_become_one_cluster_in_whatever_order_they_start(new_clust
     topic = cluster.new_topic(partitions=6, replicas=1)
     leaders = [partition.leader_id for partition in cluster.partitions(topic).values()]
     assert sorted(leaders) == [1, 1, 2, 2, 3, 3], "leaders are spread"
+
+
+@contextlib.contextmanager
+def busy_machine():
+    """Every core has twice as much to do as it can meanwhile."""
+    command = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(command) for _ in range(2 * os.cpu_count())]
+    try:
+        yield
+    finally:
+        for one in others:
+            one.kill()
+            one.wait()
+
+
+def active(cluster):
+    """The controller that leads as the controllers themselves tell it, before any broker serves; None while there is none."""
+    command = [binary(), "cluster", "health", "--controllers", ",".join(cluster.servers), "--timeout-ms", "500", "-o", "json"]
+    said = subprocess.run(command, capture_output=True, text=True, env=environment({})).stdout
+    number = json.loads(said)["controllers"]["active"] if said else None
+    return next((node for node in cluster.controllers if node.number == number), None)
+
+
+@pytest.mark.parametrize("seed", [1, *[pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 21)]])
+@pytest.mark.parametrize("how", ["killed", "halted"])
+def test_six_that_start_at_once_become_one_cluster_though_their_first_leader_goes(new_cluster, how, seed):
+    """In any order, on a busy machine. Whoever has found the first leader must not cling to it."""
+    cluster = new_cluster()
+    nodes = list(cluster.nodes)
+    random.Random(seed).shuffle(nodes)
+    with busy_machine():
+        cluster.launch(nodes, found=True)
+        first = eventually(lambda: active(cluster), timeout_s=ENDS_TIMEOUT_S, what="a first leader")
+        first.kill() if how == "killed" else first.halt()
+        for node in cluster.nodes:
+            if node is not first:
+                node.wait_until_ready()
+        topic = cluster.new_topic(partitions=3)
+        if how == "killed":
+            cluster.launch([first], found=True)
+        else:
+            first.go_on()
+        cluster.wait_until_ready()
+        cluster.wait_until_whole(topic)
+    for node in cluster.brokers:
+        told = cluster.metadata(of=node)
+        assert (told.cluster_id, len(told.brokers)) == (cluster.cluster_id, len(cluster.brokers))
 
 
 def test_brokers_wait_for_controllers_that_come_late_and_clients_wait_with_them(new_cluster):
