@@ -240,7 +240,10 @@ pub(crate) fn run(form: &Form) -> Result<()> {
 fn keep(report: &Report) -> Result<()> {
     for group in [Group::OneNode, Group::Replicated] {
         let of_group = |name: &str| CELLS.iter().any(|cell| cell.name == name && cell.group() == group);
-        let cells = report.cells.iter().filter(|(name, _)| of_group(name));
+        let mut cells = report.cells.iter().filter(|(name, _)| of_group(name)).peekable();
+        if cells.peek().is_none() {
+            continue;
+        }
         let mut kept = Report::load(&committed(group))?;
         kept.cells.extend(cells.map(|(name, runs)| (name.clone(), runs.clone())));
         kept.save(&committed(group))?;
