@@ -56,10 +56,13 @@ simulation: ## the storage engine on a failing disk: SEEDS fresh seeds (unit tes
 	cargo build --workspace --bins --locked
 	bash .ci/suite simulation $(BUDGET_SIMULATION) $(TARGET_DIR)/debug/taffrail-sim storage --seed $$(date +%s) --runs $(SEEDS) --steps 150
 
-sim: simulation ## the same; make sim SEEDS=5000 for more
+sim: simulation ## the same, and a tenth as many seeds of whole clusters; make sim SEEDS=5000 for more
+	$(TARGET_DIR)/debug/taffrail-sim cluster --seed $$(date +%s) --runs $$(($(SEEDS) / 10)) --jobs 2
 
 test-long: setup ## all long forms; SHARD=i/n for a part
-	cargo build --workspace --bins --locked --release
+	cargo build --release --locked -p taffrail-sim
+	cargo build --release --locked -p taffrail-fuzz
+	cargo build --release --locked -p taffrail-server
 	SHARD=$(SHARD) PROGRAMS=$(TARGET_DIR)/release bash e2e/long
 
 bench: build-dist ## Taffrail beside Kafka 4.4 (10 minutes): docs/benchmarks.md; REPLICATED=1 for clusters (15), FULL=1 for all (40), ONLY=cell,cell prints some (KEEP=1 keeps them)
