@@ -112,6 +112,7 @@ def test_forged_fetches_of_followers_move_nothing(cluster, standing):
         assert fetch(replicated, other.number, 0, led).error_code == errors.NOT_LEADER_OR_FOLLOWER
         assert fetch(replicated, other.number, far, led, offset=1 << 40).error_code == errors.OFFSET_OUT_OF_RANGE
         assert client.end_offset(lonely) == 1
+    cluster.delete_topic(lonely)
 
 
 @pytest.mark.parametrize("replicas", [4, 0, -2, 32767])

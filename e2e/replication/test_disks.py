@@ -59,10 +59,8 @@ def test_wiped_controllers_forget_nothing(cluster):
     """One after the other loses its disk, and is taken in again as a new one."""
     topic = cluster.new_topic(partitions=2, retention_ms=12345)
     for node in cluster.controllers:
-        node.stop()
-        node.wipe()
-        cluster.restart(node)
-        eventually(lambda: cluster.voters() == {101, 102, 103}, timeout_s=60, poll_s=0.2, what="three voters")
+        faults.lose_disk(cluster, node)
+        cluster.wait_until_whole(topic)
     with cluster.client() as client:
         assert client.describe_configs(2, topic)["retention.ms"].value == "12345"
     assert len(cluster.partitions(topic)) == 2

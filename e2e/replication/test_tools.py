@@ -118,6 +118,7 @@ def test_a_move_to_a_broker_that_is_down_is_listed_and_cancelled(cluster, tmp_pa
     cluster.restart(away)
     with Client(cluster.leader(topic)) as client:
         assert client.read_values(topic) == [b"kept"]
+    cluster.delete_topic(topic)
 
 
 def configs(cluster, kind, name):

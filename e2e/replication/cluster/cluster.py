@@ -199,12 +199,22 @@ class Cluster:
     def quorum(self, of=None):
         """What a broker is told of the quorum: leader_id, leader_epoch, current_voters and more; None while it does not know."""
         topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
-        answer = (of or self.living()[0]).answers("DescribeQuorum", 1, topics=topics)
+        answer = (of or self.living()[0]).answers("DescribeQuorum", 2, topics=topics)
         return answer.topics[0].partitions[0] if answer is not None and answer.error_code == errors.NONE else None
 
     def voters(self):
         quorum = self.quorum()
         return {voter.replica_id for voter in quorum.current_voters} if quorum else set()
+
+    def voting_disks(self):
+        """The directory ids of the voters: a controller whose disk was lost is another voter than the one before."""
+        quorum = self.quorum()
+        return {voter.replica_directory_id for voter in quorum.current_voters} if quorum else set()
+
+    def delete_topic(self, topic):
+        """Deletes a topic whose records would not outlive a disk, before a test on the same cluster wipes one."""
+        with self.client() as client:
+            assert client.delete_topic(topic) == errors.NONE
 
     def active_controller(self, other_than=None):
         """The controller that leads the quorum, as the brokers are told, once it is another than `other_than`."""

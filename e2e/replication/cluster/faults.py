@@ -16,6 +16,7 @@ FULL_S = (1.0, 6.0)
 # Room that a broker keeps back, so that a full disk does not keep it from what frees the disk. It takes its time to do so.
 RESERVE = "taffrail-reserve"
 RESERVE_TIMEOUT_S = 120
+VOTE_TIMEOUT_S = 60
 
 
 def victim(cluster, kind, topic, partition=0):
@@ -35,11 +36,20 @@ def crash(cluster, node, down_s=0.0):
 
 
 def lose_disk(cluster, node, down_s=0.0):
-    """SIGKILL, and a start with an empty disk."""
+    """SIGKILL, and a start with an empty disk. A controller is there again when its new disk has the vote of the lost one: until
+    then its number still stands among the voters, and the loss of another disk would take the majority."""
+    before = eventually(cluster.voting_disks, what="who votes") if node.role == "controller" else set()
     node.kill()
     node.wipe()
     time.sleep(down_s)
     cluster.restart(node)
+    if before:
+        eventually(
+            cluster.voting_disks,
+            wanted=lambda now: len(now) == len(before) and now != before,
+            timeout_s=VOTE_TIMEOUT_S,
+            what=f"a vote for the new disk of {node}",
+        )
 
 
 def halt(_cluster, node, for_s):
