@@ -82,8 +82,8 @@ impl Faults {
         run.simulation.heal();
         run.simulation.set_delays(Delays::default());
         for broker in &run.brokers {
-            broker.disk.set_capacity(None);
-            broker.disk.heal();
+            broker.machine.disk.set_capacity(None);
+            broker.machine.disk.heal();
         }
         for address in machines() {
             run.simulation.set_clock_off(address, 0);
@@ -100,8 +100,8 @@ impl Faults {
         let number = any + 1;
         let restart_ms = run.simulation.elapsed_ms() + self.rng.between(DOWN_MS.0, DOWN_MS.1);
         match self.rng.below(15) {
-            0 | 1 => run.end_broker(any, Death::Process, restart_ms).then(|| format!("broker {number} is killed")),
-            2 | 3 => (may_lose_data(run, any) && run.end_broker(any, Death::Machine, restart_ms))
+            0 | 1 => run.brokers[any].end(Death::Process, restart_ms).then(|| format!("broker {number} is killed")),
+            2 | 3 => (may_lose_data(run, any) && run.brokers[any].end(Death::Machine, restart_ms))
                 .then(|| format!("broker {number} loses power")),
             4 => run.brokers[any].running().map(|_| {
                 run.brokers[any].stop();
@@ -120,7 +120,7 @@ impl Faults {
             10 => Some(self.slow_down(run)),
             11 => Some(self.set_clock(&run.simulation)),
             12 => {
-                let disk = &run.brokers[any].disk;
+                let disk = &run.brokers[any].machine.disk;
                 disk.set_capacity(Some(disk.used() + self.rng.below(2_000)));
                 self.lasts(run, End::FullDisk(any));
                 Some(format!("the disk of broker {number} is full"))
@@ -182,7 +182,13 @@ impl Faults {
         }
         let op = if self.rng.one_in(2) { Op::Sync } else { Op::Write };
         let skip = self.rng.below(4) as u32;
-        run.brokers[index].disk.inject(Fault { op, path_contains: ".log".to_owned(), skip, times: 1, errno: EIO });
+        run.brokers[index].machine.disk.inject(Fault {
+            op,
+            path_contains: ".log".to_owned(),
+            skip,
+            times: 1,
+            errno: EIO,
+        });
         Some(format!("a {op:?} of broker {} fails", index + 1))
     }
 }
@@ -191,7 +197,7 @@ fn put_right(end: End, run: &Run) {
     match end {
         End::Cuts => run.simulation.heal(),
         End::Delays => run.simulation.set_delays(Delays::default()),
-        End::FullDisk(index) => run.brokers[index].disk.set_capacity(None),
+        End::FullDisk(index) => run.brokers[index].machine.disk.set_capacity(None),
     }
 }
 
@@ -204,7 +210,7 @@ fn machines() -> Vec<IpAddr> {
 
 /// Ends a controller; a minority of them may be down.
 fn end_controller(run: &mut Run, index: usize, death: Death, restart_ms: u64) -> bool {
-    all_controllers_run(run) && run.end_controller(index, death, restart_ms)
+    all_controllers_run(run) && run.controllers[index].machine.end(death, restart_ms)
 }
 
 fn all_controllers_run(run: &Run) -> bool {

@@ -291,8 +291,8 @@ impl Run {
             })
             .collect();
         let ended = |(name, ended): (String, Option<String>)| ended.map(|reason| format!("{name} ended: {reason}"));
-        let controllers = self.controllers.iter().map(|it| (format!("controller {}", it.number), it.ended()));
-        let brokers = self.brokers.iter().map(|it| (format!("broker {}", it.number), it.ended()));
+        let controllers = self.controllers.iter().map(|it| (format!("controller {}", it.number), it.machine.ended()));
+        let brokers = self.brokers.iter().map(|it| (format!("broker {}", it.number), it.machine.ended()));
         let ends: Vec<String> = controllers.chain(brokers).filter_map(ended).collect();
         format!("partitions {states:?}, {ends:?}")
     }
@@ -305,12 +305,12 @@ impl Run {
         self.notice_failures(now_ms);
         self.restart_the_dead(now_ms)?;
         for controller in &mut self.controllers {
-            controller.disk.set_now_ms(unix_ms);
-            controller.host.iter_mut().for_each(Host::tick);
+            controller.machine.disk.set_now_ms(unix_ms);
+            controller.machine.host.iter_mut().for_each(Host::tick);
         }
         for broker in &mut self.brokers {
-            broker.disk.set_now_ms(unix_ms);
-            broker.host.iter_mut().for_each(Host::tick);
+            broker.machine.disk.set_now_ms(unix_ms);
+            broker.machine.host.iter_mut().for_each(Host::tick);
         }
         self.clients.iter_mut().for_each(Host::tick);
         self.note_newest();
@@ -323,44 +323,23 @@ impl Run {
         if now_ms.is_multiple_of(LOOK_EVERY_MS) { self.look() } else { Ok(()) }
     }
 
-    /// Ends a broker; false = there is none.
-    pub(super) fn end_broker(&mut self, index: usize, death: Death, restart_at_ms: u64) -> bool {
-        let broker = &mut self.brokers[index];
-        let is_there = broker.host.is_some();
-        broker.die(death);
-        if is_there {
-            broker.restart_at_ms = Some(restart_at_ms);
-        }
-        is_there
-    }
-
-    /// Ends a controller; false = there is none.
-    pub(super) fn end_controller(&mut self, index: usize, death: Death, restart_at_ms: u64) -> bool {
-        let controller = &mut self.controllers[index];
-        let is_there = controller.host.is_some();
-        controller.die(death);
-        if is_there {
-            controller.restart_at_ms = Some(restart_at_ms);
-        }
-        is_there
-    }
-
     /// Takes note of processes that have failed, as whoever supervises them does.
     fn notice_failures(&mut self, now_ms: u64) {
         for index in 0..self.controllers.len() {
-            let Some(reason) = self.controllers[index].ended().filter(|_| self.controllers[index].host.is_some())
+            let Some(reason) =
+                self.controllers[index].machine.ended().filter(|_| self.controllers[index].machine.host.is_some())
             else {
                 continue;
             };
             self.trace.note(format_args!("controller {}", index + 1), format_args!("has ended: {reason}"));
             let restart_at_ms = now_ms + unnoticed_ms(&mut self.rng);
             // Its disk is replaced, or repaired, if that was the cause.
-            self.end_controller(index, Death::Machine, restart_at_ms);
+            self.controllers[index].machine.end(Death::Machine, restart_at_ms);
         }
         for index in 0..self.brokers.len() {
             let broker = &self.brokers[index];
             let fenced = broker.running().and_then(|running| running.storage.fenced().cloned());
-            let ended = broker.ended().filter(|_| broker.host.is_some());
+            let ended = broker.machine.ended().filter(|_| broker.machine.host.is_some());
             let (reason, death) = match (fenced, ended) {
                 (Some(reason), _) => (reason.to_string(), Death::Machine),
                 (None, Some(reason)) => (reason, Death::Process),
@@ -368,7 +347,7 @@ impl Run {
             };
             self.trace.note(format_args!("broker {}", index + 1), format_args!("has ended: {reason}"));
             let restart_at_ms = now_ms + unnoticed_ms(&mut self.rng);
-            self.end_broker(index, death, restart_at_ms);
+            self.brokers[index].end(death, restart_at_ms);
         }
         let recovered = faults::recovered(self);
         for broker in self.brokers.iter_mut().filter(|broker| recovered.contains(&broker.id())) {
@@ -380,13 +359,13 @@ impl Run {
     fn restart_the_dead(&mut self, now_ms: u64) -> Result<(), String> {
         let is_due = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| at_ms <= now_ms);
         for controller in &mut self.controllers {
-            if is_due(controller.restart_at_ms) {
+            if is_due(controller.machine.restart_at_ms) {
                 self.trace.note(format_args!("controller {}", controller.number), "starts");
                 controller.start(&self.simulation)?;
             }
         }
         for broker in &mut self.brokers {
-            if is_due(broker.restart_at_ms) {
+            if is_due(broker.machine.restart_at_ms) {
                 self.trace.note(format_args!("broker {}", broker.number), "starts");
                 broker.start(&self.simulation)?;
             }

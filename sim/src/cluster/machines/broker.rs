@@ -17,13 +17,13 @@ use taffrail_runtime::grpc::Target;
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shard::Shards;
 use taffrail_runtime::shutdown::Shutdown;
-use taffrail_runtime::simulation::{Death, Host, Simulation};
+use taffrail_runtime::simulation::{Death, Simulation};
 use taffrail_runtime::{random, task};
 use taffrail_storage::disk::fault::FaultDisk;
 use taffrail_storage::identity::MetaProperties;
 use taffrail_storage::{Maintenance, Storage, StorageOptions};
 
-use super::{CLUSTER, Slot, broker_address, controllers, settings};
+use super::{CLUSTER, Machine, Slot, broker_address, controllers, settings};
 
 /// Name of the listener.
 pub(super) const LISTENER: &str = "PLAINTEXT";
@@ -44,35 +44,19 @@ pub(in crate::cluster) struct Running {
 /// The machine.
 pub(in crate::cluster) struct BrokerMachine {
     pub(in crate::cluster) number: u8,
-    pub(in crate::cluster) disk: FaultDisk,
-    pub(in crate::cluster) host: Option<Host>,
+    pub(in crate::cluster) machine: Machine<Running>,
     /// How many processes there were.
     pub(in crate::cluster) life: u64,
-    /// When a process is started again on it.
-    pub(in crate::cluster) restart_at_ms: Option<u64>,
     /// Whether it may lack records that it had, and has not got them back.
     pub(in crate::cluster) has_lost: bool,
     /// Whether the machine has gone down since the controllers were last told of that.
     owed: Rc<Cell<bool>>,
-    slot: Slot<Running>,
-    ended: Slot<String>,
     stop: Shutdown,
 }
 
 impl BrokerMachine {
     pub(in crate::cluster) fn new(number: u8) -> Self {
-        Self {
-            number,
-            disk: FaultDisk::new(random::u64()),
-            host: None,
-            life: 0,
-            restart_at_ms: None,
-            has_lost: false,
-            owed: Rc::default(),
-            slot: Slot::default(),
-            ended: Slot::default(),
-            stop: Shutdown::new(),
-        }
+        Self { number, machine: Machine::new(), life: 0, has_lost: false, owed: Rc::default(), stop: Shutdown::new() }
     }
 
     pub(in crate::cluster) fn id(&self) -> BrokerId {
@@ -81,35 +65,18 @@ impl BrokerMachine {
 
     /// The broker, from its registration on and while it runs.
     pub(in crate::cluster) fn running(&self) -> Option<Running> {
-        self.slot.borrow().clone()
-    }
-
-    /// Why the process has ended by itself, if it has.
-    pub(in crate::cluster) fn ended(&self) -> Option<String> {
-        self.ended.borrow().clone()
+        self.machine.shown()
     }
 
     /// Starts the process.
     pub(in crate::cluster) fn start(&mut self, simulation: &Simulation) -> Result<(), String> {
-        (self.slot, self.ended, self.stop) = (Slot::default(), Slot::default(), Shutdown::new());
-        self.restart_at_ms = None;
+        self.stop = Shutdown::new();
         self.life += 1;
-        let process = Process {
-            number: self.number,
-            disk: self.disk.clone(),
-            owed: Rc::clone(&self.owed),
-            slot: Rc::clone(&self.slot),
-            stop: self.stop.clone(),
-        };
-        let (slot, ended) = (Rc::clone(&self.slot), Rc::clone(&self.ended));
-        let main = async move {
-            let outcome = process.live().await;
-            slot.borrow_mut().take();
-            *ended.borrow_mut() = Some(outcome.err().unwrap_or_else(|| "it was told to stop".to_owned()));
-        };
-        let host = Host::start(simulation, broker_address(self.number).ip(), main);
-        self.host = Some(host.map_err(|error| error.to_string())?);
-        Ok(())
+        let (number, owed, stop) = (self.number, Rc::clone(&self.owed), self.stop.clone());
+        self.machine.start(simulation, broker_address(number).ip(), |disk, slot| async move {
+            let outcome = Process { number, disk, owed, slot, stop }.live().await;
+            outcome.err().unwrap_or_else(|| "it was told to stop".to_owned())
+        })
     }
 
     /// Tells the process to stop in order.
@@ -117,23 +84,14 @@ impl BrokerMachine {
         self.stop.trigger();
     }
 
-    /// Ends the process, or the machine with it.
-    pub(in crate::cluster) fn die(&mut self, death: Death) {
-        let Some(host) = self.host.take() else { return };
-        self.slot.borrow_mut().take();
-        // What the process does while it is taken apart never happened.
-        self.disk.lose_power_at(0);
-        host.end(death);
-        match death {
-            Death::Process => self.disk.kill(),
-            Death::Machine => {
-                self.disk.crash();
-                // A new disk, or at least no orders to fail any more.
-                self.disk.heal();
-                self.owed.set(true);
-                self.has_lost = true;
-            }
+    /// Ends the process, or the machine with it, until `restart_at_ms`; false = there is none.
+    pub(in crate::cluster) fn end(&mut self, death: Death, restart_at_ms: u64) -> bool {
+        let is_there = self.machine.end(death, restart_at_ms);
+        if is_there && death == Death::Machine {
+            self.owed.set(true);
+            self.has_lost = true;
         }
+        is_there
     }
 }
 

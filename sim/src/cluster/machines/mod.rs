@@ -2,6 +2,7 @@
 
 mod broker;
 mod controller;
+mod machine;
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,6 +13,7 @@ use taffrail_core::ids::Uuid;
 
 pub(super) use broker::{BrokerMachine, Running};
 pub(super) use controller::ControllerMachine;
+use machine::Machine;
 
 /// How many controllers and how many brokers there are.
 pub(super) const MACHINES: u8 = 3;
