@@ -68,6 +68,7 @@ pub(super) fn draw_jitter(options: &LogOptions) -> i64 {
 struct Listing {
     logs: BTreeSet<Offset>,
     indexes: BTreeSet<Offset>,
+    time_indexes: BTreeSet<Offset>,
     snapshots: BTreeSet<Offset>,
     /// Whether a compaction that was interrupted has been finished only now.
     is_swapped: bool,
@@ -78,6 +79,11 @@ impl Listing {
     /// Whether no batch was ever written here, as far as the folder tells.
     fn is_empty(&self) -> bool {
         self.logs.is_empty() && self.indexes.is_empty() && self.snapshots.is_empty() && !self.has_epochs
+    }
+
+    /// Whether both indexes of a segment are there. A crash while a segment is being removed may leave one of them.
+    fn has_indexes(&self, base_offset: Offset) -> bool {
+        self.indexes.contains(&base_offset) && self.time_indexes.contains(&base_offset)
     }
 }
 
@@ -303,6 +309,7 @@ fn tidy(env: &Env, dir: &Path) -> io::Result<Listing> {
             (DELETED | CLEANED | SWAP | ".tmp", _) => disk::remove_if_exists(&*env.disk, &dir.join(&entry.name))?,
             ("", FileKind::Log) => _ = listing.logs.insert(base),
             ("", FileKind::Index) => _ = listing.indexes.insert(base),
+            ("", FileKind::TimeIndex) => _ = listing.time_indexes.insert(base),
             ("", FileKind::Snapshot) => _ = listing.snapshots.insert(base),
             _ => {}
         }
@@ -332,7 +339,7 @@ fn rebuild_missing(
     segments: &[Arc<Segment>],
 ) -> Result<(), Damage> {
     for (at, segment) in segments.iter().enumerate() {
-        if listing.indexes.contains(&segment.base_offset) {
+        if listing.has_indexes(segment.base_offset) {
             continue;
         }
         let next_base = segments.get(at + 1).map(|next| next.base_offset);
@@ -341,7 +348,7 @@ fn rebuild_missing(
             Trust::From(recovery_point) => next_base.is_some_and(|next_base| next_base < *recovery_point),
         };
         if is_trusted {
-            tracing::warn!(file = %segment.path(FileKind::Index).display(), "the index is gone; it is built anew");
+            tracing::warn!(file = %segment.path(FileKind::Index).display(), "an index is gone; both are built anew");
             recover::rebuild_indexes(env, segment, found.options.index_interval_bytes)?;
         }
     }

@@ -541,6 +541,22 @@ fn a_segment_that_was_taken_away_after_a_clean_stop_is_missed_by_name() {
 }
 
 #[test]
+fn an_index_that_a_crash_took_away_alone_is_built_anew_and_the_log_can_be_cut_within_its_segment() {
+    // A segment's files are renamed one after the other when it is removed.
+    for lost in [crate::names::FileKind::Index, crate::names::FileKind::TimeIndex] {
+        let disk = FaultDisk::new(1);
+        let bases = log_with_segments(&disk);
+        let path = crate::names::segment_path(&Path::new(DIR).join("t-0"), bases[1], lost, "");
+        disk.remove_file(&path).unwrap();
+        let log = open(&disk).log(&partition()).unwrap();
+        assert_eq!(log.offline(), None, "{lost:?}");
+        assert!(disk.stat(&path).is_ok(), "{lost:?}");
+        assert_eq!(log.truncate_to(bases[1] + 1, 0).unwrap(), bases[1] + 1, "{lost:?}");
+        assert_eq!(log.append(&[batch(1, 100, 5)], 0, 0).unwrap().base_offset, bases[1] + 1, "{lost:?}");
+    }
+}
+
+#[test]
 fn a_closed_segment_that_was_cut_at_a_batch_after_a_clean_stop_is_found() {
     let disk = FaultDisk::new(1);
     let bases = log_with_segments(&disk);
