@@ -11,6 +11,8 @@ BUDGET_TOOLS      := 4
 SHARD ?= 1/1
 FUZZ_SECONDS ?= 60
 SEEDS ?= 200
+# The first of them: another one with each commit, and the same one when a commit is tested again.
+SEED ?= $(shell echo $$((0x$$(git rev-parse --short=8 HEAD | cut -c1-8))))
 
 TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # Real processes are tested with the binary that people run.
@@ -52,12 +54,12 @@ cluster: build ## real processes: kills, real input, Kafka's own tools on our fi
 chaos: build ## CHAOS_MINUTES (30) of kills, halts, cut wires and full disks of six processes under load; CHAOS_SEED=n repeats one
 	bash e2e/replication/run --long test_chaos.py::test_chaos -s
 
-simulation: ## the storage engine on a failing disk: SEEDS fresh seeds (unit tests run a fixed set)
-	cargo build --workspace --bins --locked
-	bash .ci/suite simulation $(BUDGET_SIMULATION) $(TARGET_DIR)/debug/taffrail-sim storage --seed $$(date +%s) --runs $(SEEDS) --steps 150
+simulation: ## the storage engine on a failing disk: SEEDS seeds, others with each commit (unit tests run a fixed set)
+	cargo build --locked -p taffrail-sim
+	bash .ci/suite simulation $(BUDGET_SIMULATION) $(TARGET_DIR)/debug/taffrail-sim storage --seed $(SEED) --runs $(SEEDS) --steps 150
 
 sim: simulation ## the same, and a tenth as many seeds of whole clusters; make sim SEEDS=5000 for more
-	$(TARGET_DIR)/debug/taffrail-sim cluster --seed $$(date +%s) --runs $$(($(SEEDS) / 10)) --jobs 2
+	$(TARGET_DIR)/debug/taffrail-sim cluster --seed $(SEED) --runs $$(($(SEEDS) / 10)) --jobs 2
 
 test-long: setup ## all long forms; SHARD=i/n for a part
 	cargo build --release --locked -p taffrail-sim
