@@ -16,6 +16,7 @@ use crate::raft::NodeId;
 use crate::store::folder::Folder;
 use crate::store::log::RaftLog;
 use crate::store::memory::MemoryStore;
+#[cfg(any(test, feature = "any-disk"))]
 use crate::store::redb::RedbStore;
 use crate::store::reserve::Reserve;
 use crate::store::sled::SledStore;
@@ -63,6 +64,7 @@ pub(crate) fn open(request: &Request) -> Result<Opened, ControllerError> {
     let folder = match &request.dir {
         MetadataDir::Memory => return Err(error),
         MetadataDir::Folder(path) => Folder::real(path),
+        #[cfg(any(test, feature = "any-disk"))]
         MetadataDir::Disk(folder) => folder.clone(),
     };
     let (cluster, aside) = Directory::quarantine(&folder, time::unix_ms())?;
@@ -81,6 +83,7 @@ fn open_as_it_is(request: &Request) -> Result<Opened, ControllerError> {
     match &request.dir {
         MetadataDir::Memory => open_store(request, Arc::new(MemoryStore::default())),
         MetadataDir::Folder(path) => open_sled(request, &Folder::real(path)),
+        #[cfg(any(test, feature = "any-disk"))]
         MetadataDir::Disk(folder) => open_redb(request, folder),
     }
 }
@@ -96,6 +99,7 @@ fn open_sled(request: &Request, folder: &Folder) -> Result<Opened, ControllerErr
     Ok(Opened { reserve: Some(reserve), closed: Some(closed), ..opened })
 }
 
+#[cfg(any(test, feature = "any-disk"))]
 fn open_redb(request: &Request, folder: &Folder) -> Result<Opened, ControllerError> {
     let directory = Directory::open(folder, request.opening)?;
     let (store, closed) = RedbStore::open(folder.disk(), &directory.database())?.with_closing();

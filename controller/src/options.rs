@@ -12,6 +12,7 @@ use crate::directory::DirectoryError;
 use crate::raft::Fatal;
 use crate::raft::links::Dialer;
 use crate::store::StoreError;
+#[cfg(any(test, feature = "any-disk"))]
 use crate::store::folder::Folder;
 
 /// Where a controller keeps the metadata.
@@ -20,6 +21,7 @@ pub enum MetadataDir {
     /// In this folder of the machine, in sled.
     Folder(PathBuf),
     /// In this folder of any disk, in redb: whole clusters are simulated with it.
+    #[cfg(any(test, feature = "any-disk"))]
     Disk(Folder),
     /// Nowhere: they are gone when it stops.
     Memory,

@@ -39,6 +39,7 @@ impl Folder {
         Self { disk: Arc::clone(&self.disk), path: self.path.join(name) }
     }
 
+    #[cfg(any(test, feature = "any-disk"))]
     pub(crate) fn disk(&self) -> &dyn Disk {
         &*self.disk
     }

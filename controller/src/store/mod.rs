@@ -7,6 +7,7 @@ mod checksum;
 pub(crate) mod folder;
 pub(crate) mod log;
 pub(crate) mod memory;
+#[cfg(any(test, feature = "any-disk"))]
 pub(crate) mod redb;
 pub(crate) mod reserve;
 pub(crate) mod sled;

@@ -85,7 +85,7 @@ pub(crate) const CELLS: &[Cell] = &[
     load("single", 4),
     load("fsync", 4),
     load("consume", 4),
-    load("consume-max", 4),
+    load("consume-max", 8),
     load("e2e", 8),
     load("fanout", 4),
     cell("idle-1000", How::Idle { partitions: 1000 }, When::Always, When::Always),
