@@ -37,8 +37,8 @@ fn a_whole_file_is_taken() {
     assert_eq!(cluster.name, "dev");
     assert_eq!((cluster.brokers, cluster.controllers), (Some(3), Some(3)));
     assert_eq!(cluster.zones, ["a", "b"]);
-    assert_eq!(cluster.dynamic.keys().collect::<Vec<_>>(), ["log.cleaner.threads"]);
-    assert_eq!(cluster.at_start["log.retention.hours"], "24");
+    assert_eq!(cluster.settings.dynamic.keys().collect::<Vec<_>>(), ["log.cleaner.threads"]);
+    assert_eq!(cluster.settings.at_start["log.retention.hours"], "24");
     let topic = &desired.topics["Orders_1"];
     assert_eq!((topic.partitions, topic.replicas), (Some(6), None));
     assert_eq!(topic.config["retention.ms"], "3600000");
@@ -191,6 +191,6 @@ fn every_setting_that_the_schema_has_is_taken_with_its_default() {
 fn of_the_quickstarts_settings_one_waits_for_a_restart_as_its_comments_say() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/quickstart.yaml");
     let cluster = load(&[file]).unwrap().cluster.unwrap();
-    assert_eq!(cluster.at_start.keys().collect::<Vec<_>>(), ["group.initial.rebalance.delay.ms"]);
-    assert_eq!(cluster.dynamic.keys().collect::<Vec<_>>(), ["log.retention.bytes", "log.retention.ms"]);
+    assert_eq!(cluster.settings.at_start.keys().collect::<Vec<_>>(), ["group.initial.rebalance.delay.ms"]);
+    assert_eq!(cluster.settings.dynamic.keys().collect::<Vec<_>>(), ["log.retention.bytes", "log.retention.ms"]);
 }

@@ -157,8 +157,14 @@ pub struct Blocker {
     pub partition: Option<i32>,
     /// Replicas that are in sync.
     pub isr: Vec<i32>,
+    /// Replicas that must be in sync.
+    pub minimum: Option<i32>,
     /// Broker.
     pub broker: Option<i32>,
+    /// Node.
+    pub pod: Option<String>,
+    /// The same in words.
+    pub message: Option<String>,
     /// Since when.
     pub since: Option<Time>,
 }

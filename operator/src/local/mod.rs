@@ -103,7 +103,7 @@ impl<P: Platform> LocalOperator<P> {
             let status = topic::status(topic::fetch(&image, &name).as_ref(), &plan, &result, None, &now);
             pass.topics.push(TopicReport { name, wanted, actions: plan.actions, status, error: result.err() });
         }
-        pass.orphans = topic::orphans(&image, &self.desired.topics);
+        pass.orphans = topic::orphans(&image, |name| self.desired.topics.contains_key(name));
         pass.orphans.retain(|name| pass.topics.iter().all(|topic| topic.wanted || topic.name != *name || topic.kept()));
         self.removed.clear();
         self.passed = true;

@@ -63,6 +63,11 @@ pub struct Loaded<T> {
 }
 
 impl<T> Loaded<T> {
+    /// A resource that was not written in a file.
+    pub fn without_file(resource: T) -> Self {
+        Self { resource, origin: Origin::default(), node: Node { place: Place::default(), value: Value::Null } }
+    }
+
     /// A mistake in the field `path`, at the place of the deepest part of it that is written down.
     pub fn problem(&self, path: &[&str], message: impl Into<String>) -> Problem {
         let mut node = &self.node;

@@ -17,7 +17,7 @@ pub(super) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
         cluster = local::load(&args.files)?.cluster;
     }
     if let Some(cluster) = &cluster {
-        for (name, value) in cluster.at_start.iter().chain(&cluster.dynamic) {
+        for (name, value) in cluster.settings.at_start.iter().chain(&cluster.settings.dynamic) {
             given.set_from_cluster(&cluster.name, name, value)?;
         }
     }

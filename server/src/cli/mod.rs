@@ -34,6 +34,8 @@ enum Command {
     Broker(Box<BrokerArgs>),
     /// Run one controller: it keeps the cluster's metadata, together with the other controllers
     Controller(Box<ControllerArgs>),
+    /// Run the operator: it keeps Clusters and Topics on Kubernetes as their resources say
+    Operator(Box<OperatorArgs>),
     /// Prepare a cluster, ask how it is, and whether its brokers may be taken down
     #[command(subcommand)]
     Cluster(ClusterCommand),
@@ -192,10 +194,44 @@ pub(crate) struct ControllerArgs {
     #[arg(long, value_name = "ID", env = "TAFFRAIL_CLUSTER_ID")]
     pub(crate) cluster_id: Option<String>,
     /// Found the cluster, once all controllers are there and were granted it; for the very first start only
-    #[arg(long)]
+    #[arg(long, env = "TAFFRAIL_BOOTSTRAP")]
     pub(crate) bootstrap: bool,
     #[command(flatten)]
     pub(crate) settings: SettingsArgs,
+}
+
+/// Arguments of `operator`.
+#[derive(Args, Debug)]
+#[command(after_help = "It finds Kubernetes by the service account of its pod, or by KUBECONFIG outside of one.")]
+pub(crate) struct OperatorArgs {
+    /// Namespaces whose resources are acted on, or * for all [default: its own]
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', env = "TAFFRAIL_WATCH_NAMESPACES")]
+    pub(crate) namespaces: Vec<String>,
+    /// Image of brokers and controllers of Clusters that name none
+    #[arg(long, value_name = "IMAGE", env = "TAFFRAIL_IMAGE")]
+    pub(crate) image: Option<String>,
+    /// Address of /metrics, /healthz and /readyz, or off [default: 0.0.0.0:9404]
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<String>,
+    /// What to log: a level, or directives such as info,taffrail_operator=debug [default: info]
+    #[arg(long, value_name = "FILTER")]
+    log_filter: Option<String>,
+    /// How to log: auto, text or json [default: auto]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+}
+
+impl OperatorArgs {
+    /// What environment and flags give.
+    pub(crate) fn collect(&self) -> Result<Given, OptionsError> {
+        let settings = SettingsArgs {
+            metrics: self.metrics.clone(),
+            log_filter: self.log_filter.clone(),
+            log_format: self.log_format.clone(),
+            ..SettingsArgs::default()
+        };
+        settings.collect()
+    }
 }
 
 #[derive(Subcommand, Debug)]
@@ -279,6 +315,7 @@ impl Cli {
             },
             Command::Cluster(ClusterCommand::Ask(question)) => cluster::run(&question),
             Command::Controller(args) => crate::controller::run(&args),
+            Command::Operator(args) => crate::roles::operator(&args),
             Command::Log(LogCommand::Import(args)) => crate::up::import(&args),
             Command::Cluster(ClusterCommand::NewId) => {
                 write(&format!("{}\n", random::uuid()))?;

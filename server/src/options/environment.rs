@@ -8,7 +8,7 @@ use super::{Given, OptionsError, Source, known_names};
 const PREFIX: &str = "TAFFRAIL_";
 
 /// Variables that have this beginning and are no settings: those of flags, and those that the tests' rigs use.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 11] = [
     "TAFFRAIL_CONFIG",
     "TAFFRAIL_FILE",
     "TAFFRAIL_BIN",
@@ -17,6 +17,9 @@ const OTHERS: [&str; 8] = [
     "TAFFRAIL_CONTROLLERS",
     "TAFFRAIL_CLUSTER_ID",
     "TAFFRAIL_RACK",
+    "TAFFRAIL_BOOTSTRAP",
+    "TAFFRAIL_IMAGE",
+    "TAFFRAIL_WATCH_NAMESPACES",
 ];
 
 /// Name of the variable for a setting.

@@ -5,6 +5,7 @@ mod boot;
 mod broker;
 mod broker_files;
 mod data_dir;
+mod operator;
 mod quorum;
 
 pub(crate) use broker::{
@@ -12,4 +13,5 @@ pub(crate) use broker::{
 };
 pub(crate) use broker_files::{BrokerFiles, known_cluster};
 pub(crate) use data_dir::{BROKERS_MAX, DataDir};
+pub(crate) use operator::run as operator;
 pub(crate) use quorum::QuorumRole;

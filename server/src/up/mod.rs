@@ -85,7 +85,7 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
     let mut given = args.settings.collect()?;
     let desired = local::load(&args.files)?;
     if let Some(cluster) = &desired.cluster {
-        for (name, value) in &cluster.at_start {
+        for (name, value) in &cluster.settings.at_start {
             given.set_from_cluster(&cluster.name, name, value)?;
         }
     }

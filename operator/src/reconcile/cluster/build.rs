@@ -21,11 +21,14 @@ pub struct ClusterPlan {
 /// The spec's `config` is the whole truth about settings for all brokers: what was set behind its back is taken away. A
 /// spec without one leaves them alone.
 pub fn build(wanted: &ValidCluster, observed: &ObservedCluster, started: &ValidCluster) -> ClusterPlan {
-    let changes =
-        if wanted.has_config { ConfigChange::between(&observed.dynamic, &wanted.dynamic) } else { Vec::new() };
-    let before = &started.at_start;
-    let names: BTreeSet<&String> = wanted.at_start.keys().chain(before.keys()).collect();
-    let differs = |name: &&String| in_effect(&wanted.at_start, name) != in_effect(before, name);
+    let changes = if wanted.settings.given {
+        ConfigChange::between(&observed.dynamic, &wanted.settings.dynamic)
+    } else {
+        Vec::new()
+    };
+    let before = &started.settings.at_start;
+    let names: BTreeSet<&String> = wanted.settings.at_start.keys().chain(before.keys()).collect();
+    let differs = |name: &&String| in_effect(&wanted.settings.at_start, name) != in_effect(before, name);
     let mut waiting: Vec<String> = names.into_iter().filter(differs).cloned().collect();
     let fields = [
         ("spec.brokers.replicas", wanted.brokers != started.brokers),

@@ -8,4 +8,4 @@ mod validate;
 pub use apply::apply;
 pub use build::{ClusterPlan, build};
 pub use fetch::{ObservedCluster, fetch};
-pub use validate::{ValidCluster, validate};
+pub use validate::{Settings, ValidCluster, validate};

@@ -3,6 +3,7 @@
 use taffrail_core::config::{self, BrokerLayers, Overrides, Scope, Update};
 
 use crate::crd::Cluster;
+use crate::crd::settings::ClusterSettings;
 use crate::yaml::{Loaded, Problem};
 
 /// Brokers that one process runs.
@@ -11,17 +12,34 @@ const BROKERS: std::ops::RangeInclusive<i32> = 1..=9;
 /// Controllers that can agree with each other.
 const CONTROLLERS: [i32; 3] = [1, 3, 5];
 
+/// Settings of all brokers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Those that a running broker takes; the metadata keep them.
+    pub dynamic: Overrides,
+    /// Those that a broker takes at its start.
+    pub at_start: Overrides,
+    /// Whether the spec has a `config` at all; without one, settings are nobody's business here.
+    pub given: bool,
+}
+
+impl Settings {
+    /// The settings of a spec's `config`.
+    pub fn of(config: &ClusterSettings) -> Self {
+        let (at_start, dynamic) = config.0.clone().into_iter().partition(|(name, _)| {
+            config::find(Scope::Broker, name).is_none_or(|setting| setting.update == Update::ReadOnly)
+        });
+        Self { dynamic, at_start, given: !config.is_empty() }
+    }
+}
+
 /// A Cluster that makes sense.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValidCluster {
     /// Its name.
     pub name: String,
-    /// Settings that a running broker takes; the metadata keep them.
-    pub dynamic: Overrides,
-    /// Settings that a broker takes at its start.
-    pub at_start: Overrides,
-    /// Whether the spec has a `config` at all; without one, settings are nobody's business here.
-    pub has_config: bool,
+    /// Its settings.
+    pub settings: Settings,
     /// How many brokers there are to be, if it says so.
     pub brokers: Option<i32>,
     /// How many controllers, if it says so.
@@ -54,14 +72,9 @@ pub fn validate(clusters: &[Loaded<Cluster>], problems: &mut Vec<Problem>) -> Op
     if let Err(error) = config::validate_broker(&layers) {
         problems.push(first.problem(&["spec", "config"], error.to_string()));
     }
-    let (at_start, dynamic) = spec.config.0.clone().into_iter().partition(|(name, _)| {
-        config::find(Scope::Broker, name).is_none_or(|setting| setting.update == Update::ReadOnly)
-    });
     Some(ValidCluster {
         name: first.resource.metadata.name.clone().unwrap_or_default(),
-        dynamic,
-        at_start,
-        has_config: !spec.config.is_empty(),
+        settings: Settings::of(&spec.config),
         brokers: spec.brokers.replicas,
         controllers: spec.controllers.replicas,
         zones: spec.brokers.rack.as_ref().and_then(|rack| rack.zones.clone()).unwrap_or_default(),

@@ -101,8 +101,8 @@ pub struct TopicPlan {
 pub fn build(wanted: &ValidTopic, observed: Option<&ObservedTopic>) -> TopicPlan {
     let managed = wanted.management == Management::Managed;
     let Some(observed) = observed else {
-        let create =
-            Action::Create { partitions: wanted.partitions, replicas: wanted.replicas, config: wanted.config.clone() };
+        let replicas = wanted.replicas.or(wanted.default_replicas);
+        let create = Action::Create { partitions: wanted.partitions, replicas, config: wanted.config.clone() };
         if managed {
             return TopicPlan { actions: vec![create], ..TopicPlan::default() };
         }

@@ -1,13 +1,9 @@
 //! What is there.
 
-use std::collections::BTreeMap;
-
 use taffrail_core::config::Overrides;
 use taffrail_core::event::ConfigResource;
 use taffrail_core::ids::{BrokerId, TopicId};
 use taffrail_core::image::MetadataImage;
-
-use super::ValidTopic;
 
 /// A topic as the metadata have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +35,7 @@ pub fn fetch(image: &MetadataImage, name: &str) -> Option<ObservedTopic> {
 }
 
 /// Topics that no resource names, those of the cluster itself left out. They are reported, and never deleted.
-pub fn orphans(image: &MetadataImage, wanted: &BTreeMap<String, ValidTopic>) -> Vec<String> {
+pub fn orphans(image: &MetadataImage, is_named: impl Fn(&str) -> bool) -> Vec<String> {
     let names = image.topics().iter().map(|topic| &*topic.name);
-    names.filter(|name| !name.starts_with("__") && !wanted.contains_key(*name)).map(str::to_owned).collect()
+    names.filter(|name| !name.starts_with("__") && !is_named(name)).map(str::to_owned).collect()
 }

@@ -21,6 +21,8 @@ pub struct ValidTopic {
     pub partitions: Option<i32>,
     /// Replicas that each is to have; the cluster's default if `None`.
     pub replicas: Option<i16>,
+    /// Replicas that it gets if it says nothing about them; `None` leaves that to the controllers.
+    pub default_replicas: Option<i16>,
     /// Settings that it is to have.
     pub config: Overrides,
     /// Whether we make it so, or only watch.
@@ -41,8 +43,8 @@ pub fn validate(
 ) -> BTreeMap<String, ValidTopic> {
     let mut valid: BTreeMap<String, ValidTopic> = BTreeMap::new();
     let layers = BrokerLayers {
-        static_broker: cluster.map(|cluster| cluster.at_start.clone()).unwrap_or_default(),
-        dynamic_default: cluster.map(|cluster| cluster.dynamic.clone()).unwrap_or_default(),
+        static_broker: cluster.map(|cluster| cluster.settings.at_start.clone()).unwrap_or_default(),
+        dynamic_default: cluster.map(|cluster| cluster.settings.dynamic.clone()).unwrap_or_default(),
         ..BrokerLayers::default()
     };
     let brokers = cluster.and_then(|cluster| cluster.brokers);
@@ -80,6 +82,7 @@ pub fn validate(
                 name: name.clone(),
                 partitions: spec.partitions,
                 replicas: spec.replicas.and_then(|replicas| i16::try_from(replicas).ok()),
+                default_replicas: None,
                 config: spec.config.0.clone(),
                 management: spec.management,
                 drift_policy: spec.drift_policy,

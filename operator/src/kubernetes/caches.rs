@@ -1,0 +1,137 @@
+//! Everything that is watched.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::Api;
+use kube::runtime::watcher;
+use kube::{Client, ResourceExt};
+use taffrail_runtime::shutdown::Shutdown;
+use taffrail_runtime::task;
+
+use super::api::Namespaced;
+use super::cache::{Cache, Change, Key};
+use super::names::{CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER};
+use crate::crd::{Cluster, Topic};
+
+/// What the watches have brought.
+#[derive(Debug, Default)]
+pub struct Caches {
+    /// Clusters.
+    pub clusters: Cache<Cluster>,
+    /// Topics.
+    pub topics: Cache<Topic>,
+    /// Pods of Clusters; the same holds for what follows.
+    pub pods: Cache<Pod>,
+    /// Disks.
+    pub claims: Cache<PersistentVolumeClaim>,
+    /// Services.
+    pub services: Cache<Service>,
+    /// ConfigMaps.
+    pub maps: Cache<ConfigMap>,
+    /// ServiceAccounts.
+    pub accounts: Cache<ServiceAccount>,
+    /// PodDisruptionBudgets.
+    pub budgets: Cache<PodDisruptionBudget>,
+}
+
+/// What a watch tells.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// A Cluster changed, or something that belongs to it.
+    Cluster(Key),
+    /// A Topic of this Cluster changed.
+    Topic(Key),
+    /// A Topic of this Cluster was deleted.
+    TopicDeleted(Key, Arc<Topic>),
+}
+
+impl Caches {
+    /// Whether everything that there is has been listed once.
+    pub fn is_synced(&self) -> bool {
+        self.clusters.is_synced()
+            && self.topics.is_synced()
+            && self.pods.is_synced()
+            && self.claims.is_synced()
+            && self.services.is_synced()
+            && self.maps.is_synced()
+            && self.accounts.is_synced()
+            && self.budgets.is_synced()
+    }
+
+    /// Watches everything in a namespace (all if `None`) until `stop`. `told` hears of every change.
+    pub fn watch(
+        self: &Arc<Self>,
+        client: &Client,
+        namespace: Option<&str>,
+        told: &Arc<dyn Fn(News) + Send + Sync>,
+        stop: &Shutdown,
+    ) {
+        let all = watcher::Config::default();
+        let ours = watcher::Config::default().labels(&format!("{MANAGED_BY_LABEL}={MANAGER}"));
+        let watched = Watched { caches: Arc::clone(self), client, namespace, stop };
+        watched.start(
+            |caches| &caches.clusters,
+            all.clone(),
+            told,
+            |cluster: &Arc<Cluster>, _| Some(News::Cluster(Key::new(cluster.namespace()?, cluster.name_any()))),
+        );
+        watched.start(
+            |caches| &caches.topics,
+            all,
+            told,
+            |topic: &Arc<Topic>, change| {
+                let reference = &topic.spec.cluster_ref;
+                let key = Key::new(reference.namespace.clone().or_else(|| topic.namespace())?, reference.name.clone());
+                Some(match change {
+                    Change::Deleted => News::TopicDeleted(key, Arc::clone(topic)),
+                    Change::Applied | Change::Missed => News::Topic(key),
+                })
+            },
+        );
+        watched.start(|caches| &caches.pods, ours.clone(), told, belongs::<Pod>);
+        watched.start(|caches| &caches.claims, ours.clone(), told, belongs::<PersistentVolumeClaim>);
+        watched.start(|caches| &caches.services, ours.clone(), told, belongs::<Service>);
+        watched.start(|caches| &caches.maps, ours.clone(), told, belongs::<ConfigMap>);
+        watched.start(|caches| &caches.accounts, ours.clone(), told, belongs::<ServiceAccount>);
+        watched.start(|caches| &caches.budgets, ours, told, belongs::<PodDisruptionBudget>);
+    }
+}
+
+/// The Cluster that an object belongs to, by its label.
+fn belongs<K: Namespaced>(object: &Arc<K>, _: Change) -> Option<News> {
+    let cluster = object.labels().get(CLUSTER_LABEL)?.clone();
+    Some(News::Cluster(Key::new(object.namespace()?, cluster)))
+}
+
+/// Where to watch.
+struct Watched<'a> {
+    caches: Arc<Caches>,
+    client: &'a Client,
+    namespace: Option<&'a str>,
+    stop: &'a Shutdown,
+}
+
+impl Watched<'_> {
+    fn start<K: Namespaced>(
+        &self,
+        cache: fn(&Caches) -> &Cache<K>,
+        selector: watcher::Config,
+        told: &Arc<dyn Fn(News) + Send + Sync>,
+        news: fn(&Arc<K>, Change) -> Option<News>,
+    ) {
+        let client = self.client.clone();
+        let api: Api<K> = match self.namespace {
+            Some(namespace) => Api::namespaced(client, namespace),
+            None => Api::all(client),
+        };
+        let namespace = self.namespace.map(str::to_owned);
+        let (caches, told) = (Arc::clone(&self.caches), Arc::clone(told));
+        cache(&caches).expect_list();
+        task::spawn_until(self.stop.clone(), async move {
+            let tell = |object: &Arc<K>, change| news(object, change).into_iter().for_each(|news| told(news));
+            cache(&caches).watch(api, namespace, selector, tell).await;
+        });
+    }
+}

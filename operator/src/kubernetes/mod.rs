@@ -1,0 +1,23 @@
+//! Clusters of pods: the operator on Kubernetes.
+//!
+//! [`operator`] watches and has a [`keeper`] for each Cluster. A keeper makes passes of four steps: [`observed`] is what
+//! there is, [`wanted`] what makes sense of what is asked for, [`build`] and [`rollout`] decide as pure functions, and the
+//! keeper carries it out through [`api`] and [`link`]. Status is a report and never an input.
+
+pub mod api;
+pub mod build;
+pub mod cache;
+pub mod caches;
+pub mod conditions;
+pub mod identity;
+pub mod keeper;
+pub mod link;
+pub mod names;
+pub mod observed;
+pub mod operator;
+pub mod quantity;
+pub mod revision;
+pub mod rollout;
+pub mod status;
+pub mod topics;
+pub mod wanted;

@@ -1,0 +1,111 @@
+//! What there is of a Cluster: its pods, and what the controllers know.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use taffrail_core::ids::BrokerId;
+use taffrail_core::image::MetadataImage;
+use taffrail_protocol::rpc::{Quorum, QuorumMember};
+
+use super::names::{Node, Role};
+use super::revision::Revision;
+use super::rollout::{BrokerView, GrantView, Lagging, PodView, QuorumView, View, health};
+use super::wanted::Wanted;
+use crate::crd::cluster::RolloutGate;
+
+/// Partitions out of sync that are looked at one by one.
+const LAGGING_MAX: usize = 50;
+
+/// A controller that had everything so long ago still counts as one that has.
+const CAUGHT_UP_WITHIN_MS: i64 = 3_000;
+
+/// What there is.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// Pods by their nodes.
+    pub pods: BTreeMap<Node, Arc<Pod>>,
+    /// The metadata as they have come.
+    pub image: Arc<MetadataImage>,
+    /// Whether they are those of now.
+    pub is_current: bool,
+    /// The quorum, if the active controller answers.
+    pub quorum: Option<Quorum>,
+    /// Unix time of all this.
+    pub now_ms: i64,
+}
+
+/// What the planner looks at: `wanted` nodes of them, each with the revision that it is to have.
+pub fn view(wanted: &Wanted, nodes: &BTreeSet<Node>, image_name: &str, observed: &Observed) -> View {
+    let pod = |(node, pod): (&Node, &Arc<Pod>)| {
+        let causes = Revision::read(pod).causes(&Revision::of(wanted, *node, image_name));
+        (*node, PodView { health: health(pod), causes })
+    };
+    let image = &observed.image;
+    let grant = image.grant().filter(|grant| grant.is_open(observed.now_ms));
+    View {
+        wanted: nodes.clone(),
+        pods: observed.pods.iter().map(pod).collect(),
+        quorum: observed.quorum.as_ref().map(|quorum| quorum_view(quorum, observed.now_ms)),
+        brokers: observed.is_current.then(|| brokers(image)),
+        lagging: lagging(image),
+        grant: grant.map(|grant| GrantView { id: grant.id, brokers: grant.brokers.iter().map(|id| id.0).collect() }),
+        needs_all_in_sync: wanted.rollout.gate == RolloutGate::InSync,
+    }
+}
+
+fn quorum_view(quorum: &Quorum, now_ms: i64) -> QuorumView {
+    let active = quorum.active.as_ref().map(|active| active.id);
+    let has_all = |member: &QuorumMember| {
+        Some(member.voter.id) == active
+            || member.last_caught_up_ms.is_some_and(|at| now_ms.saturating_sub(at) <= CAUGHT_UP_WITHIN_MS)
+    };
+    QuorumView { active, voters: quorum.voters.iter().map(|voter| (voter.voter.id, has_all(voter))).collect() }
+}
+
+/// Each registered broker: whether it serves, and whether everything that it keeps is in sync.
+fn brokers(image: &MetadataImage) -> BTreeMap<i32, BrokerView> {
+    let mut behind: BTreeSet<BrokerId> = BTreeSet::new();
+    for topic in image.topics().iter() {
+        for (_, state) in topic.numbered().filter(|(_, state)| state.is_under_replicated()) {
+            behind.extend(state.replicas.iter().filter(|id| !state.isr.contains(id) && !state.adding.contains(id)));
+        }
+    }
+    let view = |id: &BrokerId| BrokerView { serves: image.may_lead(*id), in_sync: !behind.contains(id) };
+    image.brokers().keys().map(|id| (id.0, view(id))).collect()
+}
+
+/// The first partitions with replicas out of sync, one line for each such replica.
+pub fn lagging(image: &MetadataImage) -> Vec<Lagging> {
+    let mut found = Vec::new();
+    for topic in image.topics().iter() {
+        for (partition, state) in topic.numbered().filter(|(_, state)| state.is_under_replicated()) {
+            let behind = state.replicas.iter().filter(|id| !state.isr.contains(id) && !state.adding.contains(id));
+            for broker in behind {
+                if found.len() >= LAGGING_MAX {
+                    return found;
+                }
+                found.push(Lagging {
+                    topic: topic.name.to_string(),
+                    partition,
+                    isr: state.isr.iter().map(|id| id.0).collect(),
+                    minimum: None,
+                    broker: Some(broker.0),
+                });
+            }
+        }
+    }
+    found
+}
+
+/// The ids of nodes that there are: pods, voters and registered brokers.
+pub fn present(observed: &Observed, role: Role) -> BTreeSet<i32> {
+    let mut ids: BTreeSet<i32> = observed.pods.keys().filter(|node| node.role == role).map(|node| node.id).collect();
+    match role {
+        Role::Broker => ids.extend(observed.image.brokers().keys().map(|id| id.0)),
+        Role::Controller => {
+            ids.extend(observed.quorum.iter().flat_map(|quorum| &quorum.voters).map(|voter| voter.voter.id));
+        }
+    }
+    ids
+}

@@ -1,0 +1,147 @@
+//! The operator itself: watches, and a keeper for each Cluster.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::select;
+use kube::Client;
+use parking_lot::Mutex;
+use taffrail_runtime::shutdown::Shutdown;
+use taffrail_runtime::{task, time};
+
+use super::api::Kube;
+use super::cache::Key;
+use super::caches::{Caches, News};
+use super::keeper::{Defaults, Inbox, Keeper};
+
+/// Pause between looks whether the watches have listed what there is.
+const SYNC_POLL: Duration = Duration::from_millis(20);
+
+/// What the operator is started with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorOptions {
+    /// Namespaces whose resources are acted on; `*` among them = all, none = the one that this process is in.
+    pub namespaces: Vec<String>,
+    /// Image of Clusters that name none.
+    pub image: Option<String>,
+}
+
+/// Why there is no API server to speak to.
+#[derive(Debug, thiserror::Error)]
+#[error("no Kubernetes can be reached: {0}")]
+pub struct ConnectError(String);
+
+/// Connects to the API server: the one whose cluster this process runs in, or that of the kubeconfig.
+///
+/// # Errors
+/// When there is neither, or it cannot be used.
+pub async fn connect() -> Result<Client, ConnectError> {
+    let config = kube::Config::infer().await.map_err(|error| ConnectError(error.to_string()))?;
+    Client::try_from(config).map_err(|error| ConnectError(error.to_string()))
+}
+
+/// Keepers by the Clusters that they keep.
+#[derive(Default)]
+struct Keepers {
+    inboxes: Mutex<BTreeMap<Key, Arc<Inbox>>>,
+}
+
+impl Keepers {
+    /// Hands news to whom they concern. Gives the key of a Cluster that nobody keeps yet.
+    fn tell(&self, news: News) -> Option<Key> {
+        let inboxes = self.inboxes.lock();
+        let (key, removed) = match news {
+            News::Cluster(key) | News::Topic(key) => (key, None),
+            News::TopicDeleted(key, topic) => (key, Some(topic)),
+        };
+        let Some(inbox) = inboxes.get(&key) else { return Some(key) };
+        inbox.removed.lock().extend(removed);
+        inbox.news.notify_one();
+        None
+    }
+}
+
+/// The operator.
+pub struct Operator {
+    client: Client,
+    options: OperatorOptions,
+    caches: Arc<Caches>,
+}
+
+impl Operator {
+    /// An operator that speaks to the API server of `client`.
+    pub fn new(client: Client, options: OperatorOptions) -> Self {
+        Self { client, options, caches: Arc::new(Caches::default()) }
+    }
+
+    /// What tells whether everything that there is has been listed once.
+    pub fn synced(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let caches = Arc::clone(&self.caches);
+        move || caches.is_synced()
+    }
+
+    /// Namespaces that are watched; `None` = all.
+    fn namespaces(&self) -> Vec<Option<String>> {
+        let given = &self.options.namespaces;
+        if given.iter().any(|namespace| namespace == "*") {
+            return vec![None];
+        }
+        if given.is_empty() {
+            return vec![Some(self.client.default_namespace().to_owned())];
+        }
+        given.iter().cloned().map(Some).collect()
+    }
+
+    /// Works until the word to stop.
+    pub async fn run(self, stop: Shutdown) {
+        let keepers = Arc::new(Keepers::default());
+        let (starts, mut starting) = tokio::sync::mpsc::unbounded_channel();
+        let told: Arc<dyn Fn(News) + Send + Sync> = {
+            let keepers = Arc::clone(&keepers);
+            Arc::new(move |news| {
+                if let Some(key) = keepers.tell(news) {
+                    let _ = starts.send(key);
+                }
+            })
+        };
+        for namespace in self.namespaces() {
+            self.caches.watch(&self.client, namespace.as_deref(), &told, &stop);
+        }
+        // Nothing is done before all is known: a Cluster that is not listed yet is not one that is gone.
+        while !self.caches.is_synced() && !stop.is_triggered() {
+            select(pin!(time::sleep(SYNC_POLL)), pin!(stop.triggered())).await;
+        }
+        let epoch = time::unix_ms();
+        loop {
+            let key = tokio::select! {
+                key = starting.recv() => key,
+                () = stop.triggered() => return,
+            };
+            let Some(key) = key else { return };
+            self.start_keeper(&keepers, key, epoch, &stop);
+        }
+    }
+
+    fn start_keeper(&self, keepers: &Arc<Keepers>, key: Key, epoch: i64, stop: &Shutdown) {
+        if self.caches.clusters.get(&key.namespace, &key.name).is_none() {
+            return;
+        }
+        let mut inboxes = keepers.inboxes.lock();
+        if inboxes.contains_key(&key) {
+            return;
+        }
+        let inbox = Arc::new(Inbox::default());
+        inboxes.insert(key.clone(), Arc::clone(&inbox));
+        drop(inboxes);
+        let defaults = Defaults { image: self.options.image.clone(), epoch };
+        let kube = Kube::new(self.client.clone());
+        let keeper = Keeper::new(key.clone(), kube, Arc::clone(&self.caches), inbox, defaults);
+        let (keepers, stop) = (Arc::clone(keepers), stop.clone());
+        task::spawn(async move {
+            keeper.run(stop).await;
+            keepers.inboxes.lock().remove(&key);
+        });
+    }
+}
