@@ -39,6 +39,12 @@ use super::settings::ClusterSettings;
     printcolumn(name = "Rolling", type_ = "string", json_path = ".status.rollout.current"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
+#[x_kube(
+    validation = Rule::new("!has(self.config) || !has(self.config.default__dot__replication__dot__factor) || !has(self.config.min__dot__insync__dot__replicas) || int(self.config.min__dot__insync__dot__replicas) <= int(self.config.default__dot__replication__dot__factor)")
+        .message("config['default.replication.factor'] must be at or over config['min.insync.replicas']"),
+    validation = Rule::new("!has(self.listeners) || !has(self.brokers) || !has(self.brokers.replicas) || self.brokers.replicas < 2 || self.listeners.all(one, !has(one.advertised) || !has(one.advertised.host) || one.advertised.host.contains('{id}') || (has(one.advertised.port) && one.advertised.port.contains('{id}')))")
+        .message("listeners[].advertised needs {id} in host or port, as each broker has an address of its own"),
+)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterSpec {
     /// Release of Taffrail that the brokers and controllers run; the operator's own if absent.
@@ -53,7 +59,8 @@ pub struct ClusterSpec {
     pub brokers: Brokers,
     /// Addresses that clients connect to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16))]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[x_kube(validation = Rule::new("self.all(one, self.exists_one(other, other.port == one.port))").message("two listeners cannot have the same port"))]
     pub listeners: Vec<Listener>,
     /// Settings of all brokers, under Kafka's broker names.
     #[serde(default, skip_serializing_if = "ClusterSettings::is_empty")]
@@ -78,7 +85,7 @@ pub struct ClusterSpec {
     pub deletion_protection: bool,
     /// Namespaces whose Topics and ConsumerGroups may name this cluster; its own always may. `*` = all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "set"))]
     pub allowed_namespaces: Vec<String>,
     /// The budget that keeps node drains from taking too many brokers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,11 +124,11 @@ pub struct Brokers {
     pub replicas: Option<i32>,
     /// Ids of brokers to drain and take away, wherever they are in the order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1000))]
+    #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "set"))]
     pub remove: Vec<i32>,
     /// Brokers to build anew on an empty disk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 1000))]
+    #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"]))]
     pub replace: Vec<Replace>,
     /// Disks of each.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,6 +159,8 @@ pub struct Replace {
 pub struct Storage {
     /// Size of the disk, when there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("isQuantity(string(self))").message("not a quantity such as 10Gi"))]
+    #[x_kube(validation = Rule::new("!isQuantity(string(self)) || !quantity(string(self)).isLessThan(quantity('64Mi'))").message("a disk of less than 64Mi holds no log"))]
     #[x_kube(validation = Rule::new("quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0").message("storage cannot shrink"))]
     pub size: Option<Quantity>,
     /// Storage class; the namespace's default if absent.
@@ -163,19 +172,19 @@ pub struct Storage {
     pub reclaim: Reclaim,
     /// Several disks instead of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(validation = Rule::new("size(self) == 0").message("several volumes a broker: not yet"))]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"]))]
     pub volumes: Vec<Volume>,
 }
 
 /// One of several disks.
-#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Volume {
     /// Number of the disk within its node; never changes.
     #[schemars(range(min = 0, max = 15))]
     pub id: i32,
     /// Its size.
-    #[x_kube(validation = Rule::new("quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0").message("storage cannot shrink"))]
     pub size: Quantity,
     /// Storage class; the namespace's default if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -209,7 +218,8 @@ pub struct Rack {
 }
 
 /// An address that clients connect to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[x_kube(validation = Rule::new("!has(self.auth)").message("authentication: not yet").field_path(".auth"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Listener {
     /// Its name, as brokers call it.
@@ -223,6 +233,7 @@ pub struct Listener {
     pub type_: ListenerType,
     /// Whether TLS is spoken.
     #[serde(default)]
+    #[x_kube(validation = Rule::new("!self").message("TLS: not yet"))]
     pub tls: bool,
     /// How clients prove who they are.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -254,12 +265,13 @@ pub enum ListenerAuth {
 }
 
 /// Templates of what clients are told.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Advertised {
     /// Host, with `{id}` for the broker's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
+    #[x_kube(validation = Rule::new("!(self in ['0.0.0.0', '::', '[::]'])").message("nobody can connect to an address that stands for all"))]
     pub host: Option<String>,
     /// Port, with `{id}` for the broker's id.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -41,6 +41,7 @@ use super::parts::{ClusterRef, DeletionPolicy, Management};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConsumerGroupSpec {
     /// The cluster that it belongs to.
+    #[x_kube(validation = Rule::new("self == oldSelf").message("clusterRef cannot be changed"))]
     pub cluster_ref: ClusterRef,
     /// Name of the group; the resource's own if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,6 +85,7 @@ fn observe() -> Management {
     validation = Rule::new("(self.to == 'Timestamp') == has(self.timestamp)").message("to: Timestamp needs timestamp, and only it does"),
     validation = Rule::new("(self.to == 'Offset') == has(self.offset)").message("to: Offset needs offset, and only it does"),
     validation = Rule::new("(self.to == 'ShiftBy') == has(self.shiftBy)").message("to: ShiftBy needs shiftBy, and only it does"),
+    validation = Rule::new("!has(self.ifActive) || self.ifActive != 'Park' || has(self.workloadRef)").message("ifActive: Park needs workloadRef"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Reset {
@@ -191,7 +193,8 @@ pub struct DeadLetter {
 }
 
 /// When lag is worth a warning.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[x_kube(validation = Rule::new("!has(self.warn) || !has(self.critical) || self.warn <= self.critical").message("lag.warn must be at or under lag.critical"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LagObjective {
     /// Records behind that are worth a warning.

@@ -15,6 +15,12 @@ pub fn document(kind: Kind) -> Value {
     };
     let mut document = serde_json::to_value(definition).unwrap_or_default();
     open(&mut document);
+    // A setting without a value is none: a null would be stored, and say nothing.
+    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/config/properties";
+    let settings = document.pointer_mut(path).and_then(Value::as_object_mut);
+    for setting in settings.into_iter().flat_map(|settings| settings.values_mut()).filter_map(Value::as_object_mut) {
+        setting.remove("nullable");
+    }
     // kubectl explain has the words on these parts of Kubernetes; with them the schema would not fit into the annotation
     // that kubectl apply writes.
     for part in ["affinity", "tolerations"] {

@@ -33,17 +33,19 @@ use super::settings::TopicSettings;
 )]
 #[x_kube(
     validation = Rule::new("has(self.topicName) == has(oldSelf.topicName)").message("topicName cannot be changed"),
-    validation = Rule::new("!has(self.replicas) || !has(self.config) || !('min.insync.replicas' in self.config) || int(self.config['min.insync.replicas']) <= self.replicas")
+    validation = Rule::new("!has(self.replicas) || !has(self.config) || !has(self.config.min__dot__insync__dot__replicas) || int(self.config.min__dot__insync__dot__replicas) <= self.replicas")
         .message("replicas must be at or over config['min.insync.replicas']"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TopicSpec {
     /// The cluster that it belongs to.
+    #[x_kube(validation = Rule::new("self == oldSelf").message("clusterRef cannot be changed"))]
     pub cluster_ref: ClusterRef,
     /// Name of the topic; the resource's own if absent. Kafka takes more names than Kubernetes does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 249), regex(pattern = "^[a-zA-Z0-9._-]+$"))]
     #[x_kube(validation = Rule::new("self == oldSelf").message("topicName cannot be changed"))]
+    #[x_kube(validation = Rule::new("!(self in ['.', '..'])").message("topicName cannot be . or .."))]
     pub topic_name: Option<String>,
     /// How many partitions; never fewer than before.
     #[serde(skip_serializing_if = "Option::is_none")]
