@@ -7,22 +7,18 @@ import sys
 import pytest
 
 from raw import broker as brokers
+from raw import long_forms
 from raw.client import Client, unique
 from raw.groups import Member, wait_for_coordinator
-
-
-def pytest_addoption(parser):
-    parser.addoption("--long", action="store_true", help="run the long forms too")
+from raw.long_forms import pytest_addoption  # noqa: F401
 
 
 def pytest_collection_modifyitems(config, items):
-    wants_long = config.getoption("--long") or os.environ.get("TAFFRAIL_LONG") == "1"
+    long_forms.pytest_collection_modifyitems(config, items)
     for item in items:
         mark = item.get_closest_marker("beyond_kafka")
         if mark and brokers.is_kafka():
             item.add_marker(pytest.mark.skip(reason=f"beyond Kafka: {mark.args[0]}"))
-        if item.get_closest_marker("long") and not wants_long:
-            item.add_marker(pytest.mark.skip(reason="long form (make test-long)"))
 
 
 @pytest.hookimpl(hookwrapper=True)

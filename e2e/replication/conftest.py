@@ -1,13 +1,13 @@
 """Fixtures: one cluster that most tests share and leave whole, and clusters of their own for those that do not."""
 
 import contextlib
-import os
 
 import pytest
 
 from cluster.cluster import Cluster
 from cluster.network import Network
 from raw.disk import FILLER, small_volume
+from raw.long_forms import pytest_addoption, pytest_collection_modifyitems  # noqa: F401
 
 # Volumes of brokers that tests fill.
 VOLUME_MEGABYTES = 512
@@ -15,17 +15,6 @@ VOLUME_MEGABYTES = 512
 LAG_MAX_MS = 4000
 # With the look at retention a broker keeps room back again for the next full disk.
 RETENTION_CHECK_MS = 500
-
-
-def pytest_addoption(parser):
-    parser.addoption("--long", action="store_true", help="run the long forms too")
-
-
-def pytest_collection_modifyitems(config, items):
-    wants_long = config.getoption("--long") or os.environ.get("TAFFRAIL_LONG") == "1"
-    for item in items:
-        if item.get_closest_marker("long") and not wants_long:
-            item.add_marker(pytest.mark.skip(reason="long form (make test-long, make chaos)"))
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -3,19 +3,17 @@
 import shutil
 import urllib.request
 
-from raw.connection import Connection, ConnectionClosed
 from raw.process import Process, binary
 from raw.wait import eventually
 
+from .asked import Answering
 from .host import LOOPBACK
 
 START_TIMEOUT_S = 60
 HEALTH_TIMEOUT_S = 2
-# A node that is cut off is asked in vain, and others are asked after it.
-ASK_TIMEOUT_S = 3
 
 
-class Node(Process):
+class Node(Answering, Process):
     """What controllers and brokers have in common."""
 
     def __init__(self, role, number, settings, folder, port, metrics_port, host=LOOPBACK):
@@ -57,9 +55,6 @@ class Node(Process):
     def wait_until_ready(self):
         eventually(self.is_ready, timeout_s=START_TIMEOUT_S, what=f"{self} that is ready")
 
-    def connect(self, **options):
-        return Connection(self.address, **options)
-
     def wipe(self):
         """Its disk is replaced by an empty one; only while it is down."""
         assert not self.is_alive(), f"{self} runs"
@@ -91,11 +86,3 @@ class BrokerNode(Node):
     @property
     def logs(self):
         return self.data_folder / "logs"
-
-    def answers(self, api, version, **fields):
-        """The answer of this very broker, or None while it gives none."""
-        try:
-            with self.connect(timeout_s=ASK_TIMEOUT_S) as connection:
-                return connection.call(api, version, **fields)
-        except (OSError, ConnectionClosed):
-            return None
