@@ -6,6 +6,7 @@ BUDGET_CLUSTER    := 6
 BUDGET_REPLICATION := 6
 BUDGET_SIMULATION := 4
 BUDGET_TOOLS      := 4
+BUDGET_KUBERNETES := 12
 
 # test-long: SHARD=i/n runs the i-th of n parts. fuzz: seconds for each target. sim: how many seeds.
 SHARD ?= 1/1
@@ -19,10 +20,16 @@ TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export TAFFRAIL_BIN ?= $(TARGET_DIR)/release/taffrail
 
 # What is measured is what is shipped; PROFILE=release builds quicker, for a first look.
+# The image of every role, and the target whose binary needs no library: glibc, linked statically, as this machine has it.
+IMAGE         ?= localhost/taffrail:dev
+IMAGE_PROFILE ?= release
+IMAGE_TAR     := $(TARGET_DIR)/taffrail-image.tar
+HOST           = $(shell rustc -vV | sed -n 's/^host: //p')
+
 BENCH = env TAFFRAIL_BIN=$(TARGET_DIR)/$(PROFILE)/taffrail $(TARGET_DIR)/$(PROFILE)/taffrail-bench
 PROFILE ?= dist
 
-.PHONY: help run build test test-long unit setup cases clients cluster chaos simulation sim bench bench-check build-dist lint fix fuzz advisories
+.PHONY: help run build test test-long unit setup cases clients cluster chaos simulation sim bench bench-check build-dist image image-binary sbom e2e-kubernetes kubernetes-rig lint fix fuzz advisories
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -33,7 +40,7 @@ run: ## serve Kafka clients at 127.0.0.1:9092, with the topics of examples/quick
 build: ## the release binary
 	cargo build --release --locked -p taffrail-server
 
-test: unit setup build cases clients cluster simulation ## the short form of every suite (45 minutes warm, 80 cold)
+test: unit setup build cases clients cluster simulation e2e-kubernetes ## the short form of every suite (45 minutes warm, 80 cold)
 
 unit: ## unit and property tests of every crate
 	bash .ci/suite unit $(BUDGET_UNIT) cargo test --workspace --locked --exclude taffrail-e2e
@@ -50,6 +57,23 @@ clients: build ## the same scenario through every client library
 cluster: build ## real processes: kills, real input, Kafka's own tools on our files, three brokers and three controllers
 	bash .ci/suite cluster $(BUDGET_CLUSTER) bash e2e/cases/run test_durability.py test_corpus.py
 	bash .ci/suite replication $(BUDGET_REPLICATION) bash e2e/replication/run
+
+e2e-kubernetes: kubernetes-rig image ## the operator, the chart and the resources on a real Kubernetes 1.34 of three nodes, as root; or on KUBECONFIG's
+	bash .ci/suite kubernetes $(BUDGET_KUBERNETES) env TAFFRAIL_IMAGE=$(IMAGE) TAFFRAIL_IMAGE_TAR=$(IMAGE_TAR) bash e2e/kubernetes/run
+
+kubernetes-rig: # Kubernetes itself, built from Go modules: 7 minutes once, then it is found in the cache
+	bash .ci/suite kubernetes-rig $(BUDGET_KUBERNETES) bash e2e/kubernetes/run --build
+
+image: image-binary ## the image of every role, without Docker: target/taffrail-image.tar (IMAGE_PROFILE=dist: as it is shipped)
+	e2e/kubernetes/image Dockerfile $(IMAGE) $(IMAGE_TAR) --from build=$(TARGET_DIR)/image \
+		--arg REVISION=$$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+
+image-binary: # the static binary of the image
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile $(IMAGE_PROFILE) --locked --target $(HOST) -p taffrail-server
+	install -D $(TARGET_DIR)/$(HOST)/$(IMAGE_PROFILE)/taffrail $(TARGET_DIR)/image/taffrail
+
+sbom: ## target/taffrail.cdx.json: every crate in the binary, with version and licence, as CycloneDX
+	bash .ci/sbom $(TARGET_DIR)/taffrail.cdx.json
 
 chaos: build ## CHAOS_MINUTES (30) of kills, halts, cut wires and full disks of six processes under load; CHAOS_SEED=n repeats one
 	bash e2e/replication/run --long test_chaos.py::test_chaos -s
@@ -81,6 +105,7 @@ lint: ## everything that can be checked without running the product
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	bash .ci/deny
 	bash .ci/unused
+	charts/crds --check
 
 fix: ## what a machine can mend
 	cargo fmt --all
