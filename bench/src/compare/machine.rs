@@ -17,6 +17,9 @@ pub(crate) struct Machine {
     pub(crate) kernel: String,
     /// Type of the file system that holds both sides' data.
     pub(crate) file_system: String,
+    /// The system's congestion control of TCP, which Kafka's connections have; Taffrail's have another one on loopback.
+    #[serde(default)]
+    pub(crate) congestion_control: String,
 }
 
 impl Machine {
@@ -34,6 +37,8 @@ impl Machine {
             memory_mb: field(&memory, "MemTotal").and_then(kibibytes).unwrap_or_default() * 1024 / 1_000_000,
             kernel: kernel(&uname().release().to_string_lossy()),
             file_system: file_system(&mounts, &data.canonicalize()?).unwrap_or("unknown").to_owned(),
+            congestion_control: fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")
+                .map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned()),
         })
     }
 }

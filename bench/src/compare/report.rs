@@ -236,6 +236,13 @@ fn write_head(out: &mut String, report: &Report) {
         machine.file_system
     );
     let _ = writeln!(out, "| load average | {load} at the start of the cells |");
+    if !machine.congestion_control.is_empty() {
+        let _ = writeln!(
+            out,
+            "| TCP | the system's {}; Taffrail takes reno within one machine ([why](decisions/loopback-without-pacing.md)) |",
+            machine.congestion_control
+        );
+    }
     for (program, version) in report.versions.iter().filter(|(program, _)| *program != "Taffrail") {
         let _ = writeln!(out, "| {program} | {version} |");
     }

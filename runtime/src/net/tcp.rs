@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, ReadBuf};
 
-use super::{send_file, send_more};
+use super::{same_machine, send_file, send_more};
 #[cfg(feature = "simulation")]
 use crate::simulation;
 
@@ -69,6 +69,7 @@ impl TcpListener {
             Listening::System(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 stream.set_nodelay(true)?;
+                same_machine::tune(&stream);
                 Ok((DetachedStream { inner: Detached::System(stream.into_std()?) }, peer))
             }
             #[cfg(feature = "simulation")]
@@ -119,6 +120,7 @@ pub async fn connect(address: &str) -> io::Result<TcpStream> {
     }
     let inner = tokio::net::TcpStream::connect(address).await?;
     inner.set_nodelay(true)?;
+    same_machine::tune(&inner);
     Ok(TcpStream { inner: Connected::System(inner) })
 }
 
