@@ -13,4 +13,5 @@ pub mod ids;
 pub mod image;
 pub mod partition;
 pub mod record;
+pub mod throttle;
 pub mod topic_name;

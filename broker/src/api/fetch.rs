@@ -27,7 +27,7 @@ use crate::fetch::session::{EPOCH_FINAL, NO_SESSION, PartitionKey, Session, Told
 use crate::fetch::wait::{Named, Source, Turn, read_enough};
 use crate::listener::Share;
 use crate::listener::service::{Chunk, Chunks, Frame, Pace, Reply, Started};
-use crate::replica::{Offsets, Partition, Reach, Refused, ReplicaFetch, read_refusal};
+use crate::replica::{Offsets, Partition, Reach, Refused, ReplicaFetch, Side, read_refusal};
 
 /// Ranges below this are copied into the answer rather than sent from the file.
 const COPY_BELOW_BYTES: u64 = 16 * 1024;
@@ -89,6 +89,9 @@ async fn run(call: Call, request: FetchRequestView) -> Reply {
     let mut copies = Copies::new(&call);
     let committed_only = matches!(limits.reader, Reader::Consumer { committed_only: true, .. });
     let answers = answers(&items, findings, committed_only, &mut copies);
+    for (item, answer) in items.iter().zip(&answers) {
+        count(&call, item, &answer.fetched, &limits.reader);
+    }
     let response = respond(&call, &request, &context, &items, answers);
     reply(&call, response, copies.share)
 }
@@ -284,7 +287,6 @@ fn answers(items: &[Item], findings: Findings, committed_only: bool, copies: &mu
                 }
             }
         };
-        count(item, &answer);
         Answer { fetched: answer, has_rest }
     };
     items.iter().zip(findings.found).map(answer).collect()
@@ -304,13 +306,23 @@ fn failed(index: i32, refused: Refused) -> PartitionFetched<Range> {
     PartitionFetched { current_leader, ..PartitionFetched::failed(index, refused.error) }
 }
 
-fn count(item: &Item, answer: &PartitionFetched<Range>) {
+fn count(call: &Call, item: &Item, answer: &PartitionFetched<Range>, reader: &Reader) {
     let Ok(partition) = &item.partition else { return };
     let counters = &partition.topic.counters;
     counters.fetch_requests.inc();
     let bytes: usize = answer.records.iter().map(Records::size_bytes).sum();
     if bytes > 0 {
-        counters.bytes_out.inc_by(bytes as u64);
+        match reader {
+            Reader::Replica(broker) => {
+                let metrics = &call.broker.metrics.followers;
+                metrics.bytes_out.inc_by(bytes as u64);
+                if partition.state().adding.contains(broker) {
+                    metrics.reassignment_bytes_out.inc_by(bytes as u64);
+                }
+                partition.replicated(Side::Leader, bytes);
+            }
+            Reader::Consumer { .. } | Reader::Stranger(_) => counters.bytes_out.inc_by(bytes as u64),
+        }
     }
     if answer.error != ErrorCode::None {
         counters.failed_fetch_requests.inc();

@@ -190,6 +190,12 @@ fn read(
         return Ok(Some(Found::Nearer { offsets, replica }));
     }
     let upper = reader.upper(&offsets);
+    if let Reader::Replica(broker) = reader
+        && partition.withholds_from(*broker)
+    {
+        // As if there were nothing new yet. There is more than it was given, so the session looks again.
+        return Ok(Some(Found::Readable { offsets, upper, read: None }));
+    }
     if wanted.fetch_offset == upper && log.offline().is_none() {
         // Where consumers that keep up stand: nothing need be looked up.
         return Ok(Some(Found::Readable { offsets, upper, read: None }));

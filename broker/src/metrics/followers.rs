@@ -22,6 +22,12 @@ const CLIENT_ID: &str = "Replica";
 pub(crate) struct FollowerMetrics {
     /// Bytes that were appended.
     pub(crate) bytes_in: IntCounter,
+    /// Of these, those of replicas that are being added.
+    pub(crate) reassignment_bytes_in: IntCounter,
+    /// Bytes that were sent to followers.
+    pub(crate) bytes_out: IntCounter,
+    /// Of these, those to replicas that are being added.
+    pub(crate) reassignment_bytes_out: IntCounter,
     /// Answers whose records were damaged.
     pub(crate) damaged: IntCounter,
     /// Logs that were cut.
@@ -47,6 +53,18 @@ impl FollowerMetrics {
             bytes_in: counter(
                 "kafka_server_brokertopicmetrics_replicationbytesin_total",
                 "Bytes that followers here got from leaders.",
+            ),
+            reassignment_bytes_in: counter(
+                "kafka_server_brokertopicmetrics_reassignmentbytesin_total",
+                "Bytes that replicas here got from leaders while they were being added.",
+            ),
+            bytes_out: counter(
+                "kafka_server_brokertopicmetrics_replicationbytesout_total",
+                "Bytes that followers elsewhere got from here.",
+            ),
+            reassignment_bytes_out: counter(
+                "kafka_server_brokertopicmetrics_reassignmentbytesout_total",
+                "Bytes that replicas elsewhere got from here while they were being added.",
             ),
             damaged: counter(
                 "taffrail_replica_damaged_answers_total",

@@ -9,6 +9,7 @@ use taffrail_core::image::MetadataImage;
 use taffrail_runtime::time;
 
 use super::gauges::Gauges;
+use super::throttled::Throttles;
 use crate::metadata::MetadataCache;
 use crate::metrics::Metrics;
 use crate::replication::IsrChanges;
@@ -23,6 +24,7 @@ pub(crate) struct Env {
     pub(super) metadata: Arc<MetadataCache>,
     pub(super) isr_changes: IsrChanges,
     pub(super) gauges: Gauges,
+    pub(super) throttles: Throttles,
     lag_max_ms: AtomicI64,
     origin: time::Instant,
 }
@@ -34,6 +36,7 @@ impl Env {
             metadata,
             isr_changes: IsrChanges::new(metrics),
             gauges: Gauges::of(metrics),
+            throttles: Throttles::default(),
             lag_max_ms: AtomicI64::new(LAG_MAX_MS),
             origin: time::monotonic(),
         })

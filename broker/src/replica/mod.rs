@@ -13,6 +13,7 @@ pub(crate) mod news;
 mod opening;
 mod partition;
 mod retry;
+mod throttled;
 mod topic;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +46,7 @@ pub(crate) use following::Following;
 pub(crate) use hosted::Hosted;
 pub(crate) use leading::ReplicaFetch;
 pub(crate) use partition::{Offsets, Partition, Reach, Refused, Subscribed, read_refusal};
+pub(crate) use throttled::Side;
 pub(crate) use topic::{Topic, TopicSettings};
 
 /// The replicas of this broker. Reading the set costs an atomic load; changing which there are copies the table of topics.
@@ -127,6 +129,7 @@ impl ReplicaManager {
     /// Takes new settings.
     pub(crate) fn set_config(&self, config: &BrokerConfig) {
         self.env.set_lag_max_ms(config.replica_lag_time_max_ms);
+        self.env.throttles.set_config(config, self.env.now_ms());
     }
 
     /// Has every leader look whether its followers keep up.

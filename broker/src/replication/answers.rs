@@ -17,7 +17,7 @@ use super::link::LinkError;
 use super::plan::{Place, Standing};
 use super::range::RangeQuestion;
 use super::work::{Done, Job, JobError, Setback, flush, place_of, setback, start};
-use crate::replica::FollowError;
+use crate::replica::{FollowError, Side};
 
 impl Fetcher {
     /// Takes what request `number` gave for a partition; tells how many bytes were appended.
@@ -152,10 +152,16 @@ impl Fetcher {
         let metrics = &self.broker.metrics.followers;
         if bytes > 0 {
             metrics.bytes_in.inc_by(bytes as u64);
+            if followed.partition.state().adding.contains(&self.broker.id) {
+                metrics.reassignment_bytes_in.inc_by(bytes as u64);
+            }
+            followed.partition.replicated(Side::Follower, bytes);
         }
         let lag = (high_watermark - appended.end_offset).max(0);
         metrics.note_lag(|| followed.partition.log().partition().clone(), followed.lag, lag);
         followed.lag = lag;
+        // Who has everything must be able to say so, or it would not get into the ISR before the debt is paid.
+        self.plan.set_throttled(key, lag > 0 && followed.partition.is_held_back());
         if let Some(damage) = &damage {
             self.damaged(key, damage);
         }

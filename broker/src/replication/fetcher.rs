@@ -38,6 +38,9 @@ const HEADS_MAX_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes that are appended before others on the shard get their turn.
 const APPENDED_AT_ONCE_BYTES: usize = 1024 * 1024;
 
+/// Longest rest of throttled partitions: another rate is heeded by then.
+const REST_MAX_MS: i64 = 1_000;
+
 /// Times in a row that a leader may lose the session before the connection is given up.
 const SESSION_LOSSES_MAX: u32 = 3;
 
@@ -158,6 +161,7 @@ impl Fetcher {
                     Some(following) if following.leader == self.id.leader => {
                         let place = place_of(partition.log());
                         self.broker.metrics.followers.forget(partition.log().partition());
+                        self.plan.set_throttled(key, partition.is_held_back());
                         self.partitions.insert(key, Followed { partition, lag: 0 });
                         self.plan.follow(key, following.leader_epoch, place);
                     }
@@ -288,6 +292,7 @@ impl Fetcher {
     /// Sends what is to be asked now.
     async fn ask(&mut self, link: &mut Link) -> Result<(), LinkError> {
         let now_ms = self.now_ms();
+        self.hold_back(now_ms);
         match self.sent.front() {
             None => {
                 let questions = self.range_questions();
@@ -327,6 +332,15 @@ impl Fetcher {
         let sent = Sent::Fetch { number: ask.number, position: ask.position, may_wait: ask.may_wait };
         self.note_sent(sent, wait_ms);
         Ok(())
+    }
+
+    /// Has throttled partitions rest while they have fetched more than they may.
+    fn hold_back(&mut self, now_ms: i64) {
+        let is_answer_due = !self.sent.is_empty();
+        if self.plan.may_have_to_hold(is_answer_due, now_ms) {
+            let rest_ms = self.broker.replicas.followers_rest_ms();
+            self.plan.hold(rest_ms.map(|rest_ms| now_ms + rest_ms.min(REST_MAX_MS)), is_answer_due);
+        }
     }
 
     fn note_sent(&mut self, sent: Sent, wait_ms: i32) {

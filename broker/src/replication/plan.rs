@@ -118,6 +118,12 @@ pub(super) struct Plan {
     /// What the session has and this plan has not.
     gone: BTreeSet<PartitionKey>,
     pauses: BTreeSet<(i64, PartitionKey)>,
+    /// Partitions that are fetched no faster than they may.
+    throttled: BTreeSet<PartitionKey>,
+    /// Until when these rest.
+    held_until_ms: Option<i64>,
+    /// Some of them do not rest yet, because an answer for them was due.
+    is_partly_held: bool,
     ranges: BTreeSet<PartitionKey>,
     fetching: usize,
     /// A partition came in that the leader has not been told of.
@@ -165,6 +171,7 @@ impl Plan {
     pub(super) fn leave(&mut self, key: PartitionKey) {
         self.enter(key, Phase::Stopped);
         self.changed.remove(&key);
+        self.throttled.remove(&key);
         if self.parts.remove(&key).is_some_and(|part| part.is_known) {
             self.gone.insert(key);
         }
@@ -295,10 +302,41 @@ impl Plan {
         let pause_ms = (PAUSE_MIN_MS << part.failures.min(DOUBLINGS_MAX)).min(max_ms);
         part.failures = part.failures.saturating_add(1);
         let failures = part.failures;
-        let until_ms = (now_ms + pause_ms + PAUSE_GRID_MS - 1) / PAUSE_GRID_MS * PAUSE_GRID_MS;
-        self.enter(key, Phase::Paused(until_ms));
-        self.pauses.insert((until_ms, key));
+        self.pause(key, now_ms + pause_ms);
         failures
+    }
+
+    /// Says whether a partition is one of those that rest together. If it rests already, [`Plan::follow`] ends that.
+    pub(super) fn set_throttled(&mut self, key: PartitionKey, is_throttled: bool) {
+        if is_throttled {
+            self.throttled.insert(key);
+        } else {
+            self.throttled.remove(&key);
+        }
+    }
+
+    /// Whether it has to be found out if throttled partitions may be asked for; `is_answer_due`: a request is under way.
+    pub(super) fn may_have_to_hold(&self, is_answer_due: bool, now_ms: i64) -> bool {
+        let is_due = match self.held_until_ms {
+            None => !is_answer_due || self.is_urgent,
+            Some(until_ms) => until_ms <= now_ms || (self.is_partly_held && !is_answer_due),
+        };
+        is_due && !self.throttled.is_empty()
+    }
+
+    /// Throttled partitions are not asked for before a moment; `None` = they may be. Those that an answer is due for rest when
+    /// it is here: it would be lost otherwise.
+    pub(super) fn hold(&mut self, until_ms: Option<i64>, is_answer_due: bool) {
+        self.held_until_ms = until_ms;
+        self.is_partly_held = is_answer_due && until_ms.is_some();
+        let Some(until_ms) = until_ms else { return };
+        let is_asked = |part: &Part| is_answer_due && matches!(part.told, Told::By(_));
+        let may_go_on = |part: &Part| part.phase == Phase::Fetching && !is_asked(part);
+        let goes_on = |key: &&PartitionKey| self.parts.get(*key).is_some_and(may_go_on);
+        let held: Vec<PartitionKey> = self.throttled.iter().filter(goes_on).copied().collect();
+        held.into_iter().for_each(|key| self.pause(key, until_ms));
+        let is_to_be_told = |key: &PartitionKey| self.parts.get(key).is_some_and(|it| it.phase == Phase::Fetching);
+        self.is_urgent = self.is_urgent && self.changed.iter().any(is_to_be_told);
     }
 
     /// The leader is to say which offsets of a partition it keeps.
@@ -325,8 +363,19 @@ impl Plan {
         self.enter(key, Phase::Stopped);
     }
 
-    /// Has a partition fetched from its place.
+    /// Has a partition wait for a moment, which is rounded up.
+    fn pause(&mut self, key: PartitionKey, until_ms: i64) {
+        let until_ms = until_ms.saturating_add(PAUSE_GRID_MS - 1) / PAUSE_GRID_MS * PAUSE_GRID_MS;
+        if self.enter(key, Phase::Paused(until_ms)) {
+            self.pauses.insert((until_ms, key));
+        }
+    }
+
+    /// Has a partition fetched from its place, as soon as it may be.
     fn fetch(&mut self, key: PartitionKey) {
+        if let Some(until_ms) = self.held_until_ms.filter(|_| self.throttled.contains(&key)) {
+            return self.pause(key, until_ms);
+        }
         self.enter(key, Phase::Fetching);
         if let Some(part) = self.parts.get_mut(&key) {
             part.told = Told::No;
@@ -352,6 +401,7 @@ impl Plan {
     }
 
     fn end_pauses(&mut self, now_ms: i64) {
+        self.held_until_ms = self.held_until_ms.filter(|until_ms| *until_ms > now_ms);
         while let Some(&(until_ms, key)) = self.pauses.first()
             && until_ms <= now_ms
         {

@@ -117,6 +117,57 @@ fn failures_pause_longer_and_longer_and_success_forgets_them() {
 }
 
 #[test]
+fn throttled_partitions_rest_together_and_others_go_on() {
+    let mut plan = in_session(0..3);
+    for partition in [0, 1] {
+        plan.set_throttled(key(partition), true);
+    }
+    assert!(!plan.may_have_to_hold(true, 0), "an answer is due for them");
+    assert!(plan.may_have_to_hold(false, 0));
+    plan.hold(Some(95), false);
+    assert_eq!(forgotten(&plan.ask(0).unwrap()), [0, 1]);
+    assert!(!plan.may_have_to_hold(false, 94), "it is known until then");
+    plan.follow(key(1), 3, at(3));
+    assert!(!plan.must_nudge(94), "news of the metadata do not end it");
+    assert!(plan.may_have_to_hold(true, 95), "before their pauses end");
+    plan.hold(Some(195), true);
+    assert!(!plan.must_nudge(100));
+    assert!(!plan.must_nudge(199));
+    assert!(plan.must_nudge(200));
+    assert_eq!(asked(&plan.ask(200).unwrap()), [(0, 0), (1, 3)]);
+    assert_eq!(plan.failed(key(0), BACKOFF_MS, 200), 1, "a rest was no failure");
+}
+
+#[test]
+fn a_throttled_partition_that_comes_while_an_answer_is_due_rests_at_once_and_those_that_it_is_for_when_it_is_here() {
+    let mut plan = in_session(0..2);
+    plan.set_throttled(key(0), true);
+    let under_way = plan.ask(0).unwrap().number;
+    plan.set_throttled(key(5), true);
+    plan.follow(key(5), 3, at(0));
+    assert!(plan.may_have_to_hold(true, 0), "the one that came could be asked for now");
+    plan.hold(Some(95), true);
+    assert!(!plan.must_nudge(0));
+    assert_eq!(plan.standing(under_way, key(0)), Standing::Current(3), "the answer is not lost");
+    assert!(!plan.may_have_to_hold(true, 10));
+    assert!(plan.may_have_to_hold(false, 10), "it is here");
+    plan.hold(Some(95), false);
+    assert_eq!(forgotten(&plan.ask(10).unwrap()), [0]);
+    assert!(!plan.may_have_to_hold(false, 10));
+}
+
+#[test]
+fn a_partition_that_is_not_throttled_any_more_goes_at_once() {
+    let mut plan = in_session(0..1);
+    plan.set_throttled(key(0), true);
+    plan.hold(Some(1_000_000), false);
+    assert_eq!(plan.ask(0), None);
+    plan.set_throttled(key(0), false);
+    plan.follow(key(0), 3, at(0));
+    assert_eq!(asked(&plan.ask(0).unwrap()), [(0, 0)]);
+}
+
+#[test]
 fn news_of_the_metadata_end_a_pause_and_a_stop() {
     let mut plan = in_session(0..2);
     plan.failed(key(0), BACKOFF_MS, 0);

@@ -17,3 +17,4 @@ mod replicas_admin;
 mod replication;
 mod retry;
 mod scripted;
+mod throttles;

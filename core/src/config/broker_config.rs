@@ -28,6 +28,8 @@ typed_config! {
         delete_topic_enable: bool = "delete.topic.enable",
         /// Largest answer to one Fetch.
         fetch_max_bytes: i32 = "fetch.max.bytes",
+        /// Bytes a second that the broker fetches for its throttled replicas.
+        follower_replication_throttled_rate: i64 = "follower.replication.throttled.rate",
         /// First wait of a new group.
         group_initial_rebalance_delay_ms: i32 = "group.initial.rebalance.delay.ms",
         /// Longest session timeout of a member.
@@ -40,6 +42,8 @@ typed_config! {
         inter_broker_listener_name: Option<String> = "inter.broker.listener.name",
         /// Time between looks for leaders that are not the preferred ones.
         leader_imbalance_check_interval_seconds: i64 = "leader.imbalance.check.interval.seconds",
+        /// Bytes a second that the broker sends to followers of its throttled replicas.
+        leader_replication_throttled_rate: i64 = "leader.replication.throttled.rate",
         /// Pause of the idle cleaner.
         log_cleaner_backoff_ms: i64 = "log.cleaner.backoff.ms",
         /// Memory for keys under compaction.

@@ -13,6 +13,7 @@ mod nearest;
 mod setting;
 mod synonyms;
 mod table;
+mod throttled_replicas;
 mod topic_config;
 mod typed;
 mod validate;
@@ -28,6 +29,7 @@ pub use nearest::{hint, nearest};
 pub use setting::{Kind, Scope, Setting, Update, Valid};
 pub use synonyms::{Synonym, TOPIC_SYNONYMS, of_broker as broker_synonyms, of_topic as topic_synonyms};
 pub use table::{find, settings};
+pub use throttled_replicas::ThrottledReplicas;
 pub use topic_config::{CleanupPolicy, CompressionType, TopicConfig, validate_topic};
 pub use validate::{ConfigError, VALUE_BYTES_MAX, check, known, list_items, validate};
 

@@ -2,6 +2,7 @@
 
 use super::layers::{BrokerLayers, Overrides};
 use super::setting::Scope;
+use super::throttled_replicas::ThrottledReplicas;
 use super::typed::{FromSetting, typed_config};
 use super::validate::{self, ConfigError, list_items};
 use crate::record::TimestampType;
@@ -89,12 +90,16 @@ typed_config! {
         delete_retention_ms: i64 = "delete.retention.ms",
         /// How long a deleted segment's file stays.
         file_delete_delay_ms: i64 = "file.delete.delay.ms",
+        /// Replicas that are held back as followers.
+        follower_replication_throttled_replicas: ThrottledReplicas = "follower.replication.throttled.replicas",
         /// Records between two flushes.
         flush_messages: i64 = "flush.messages",
         /// Time between two flushes.
         flush_ms: i64 = "flush.ms",
         /// Log bytes between two index entries.
         index_interval_bytes: i32 = "index.interval.bytes",
+        /// Replicas that hold back their followers as leaders.
+        leader_replication_throttled_replicas: ThrottledReplicas = "leader.replication.throttled.replicas",
         /// Longest time out of reach of compaction.
         max_compaction_lag_ms: i64 = "max.compaction.lag.ms",
         /// Largest size that a batch may unpack to.

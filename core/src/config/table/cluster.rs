@@ -6,6 +6,13 @@ use crate::config::setting::{Kind, Setting, Valid};
 const LATER: &str =
     "Known to Kafka; no effect here: an inner matter of Kafka's quorum, or replication, which comes later.";
 
+/// Said of moves within a broker.
+const ONE_DIRECTORY: &str =
+    "Known to Kafka; no effect here: a broker has one log directory, so nothing moves between them.";
+
+/// Said of how Kafka measures throttles.
+const NO_WINDOWS: &str = "Known to Kafka; no effect here: a throttle lets go at once what its rate gives in a second, and no more on average.";
+
 /// Rows in order of their names.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::int("add.partitions.to.txn.retry.backoff.max.ms", "100").at_least(0).inert(LATER),
@@ -45,7 +52,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         .at_least(0)
         .cluster_wide()
         .unlisted()
-        .inert(LATER),
+        .doc("Bytes a second that a broker fetches for its throttled replicas, all together."),
     Setting::int("initial.broker.registration.timeout.ms", "60000").inert(LATER),
     Setting::unset("inter.broker.listener.name", Kind::Text)
         .doc("Listener by which brokers reach each other; their first one if unset."),
@@ -59,7 +66,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         .at_least(0)
         .cluster_wide()
         .unlisted()
-        .inert(LATER),
+        .doc("Bytes a second that a broker sends to followers of its throttled replicas, all together."),
     Setting::unset("metadata.log.dir", Kind::Text).inert(LATER),
     Setting::long("metadata.log.max.record.bytes.between.snapshots", "20971520").at_least(1).inert(LATER),
     Setting::long("metadata.log.max.snapshot.interval.ms", "3600000").at_least(0).inert(LATER),
@@ -78,7 +85,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         .at_least(0)
         .cluster_wide()
         .unlisted()
-        .inert(LATER),
+        .inert(ONE_DIRECTORY),
     Setting::int("replica.fetch.backoff.ms", "1000").at_least(0).doc(
         "Longest pause before a follower asks again for a partition that its leader refused; the first are shorter.",
     ),
@@ -102,8 +109,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::int("replica.socket.timeout.ms", "30000").doc(
         "How long a follower waits for a connection to a leader, or for its answer on top of the wait it asked for.",
     ),
-    Setting::int("replication.quota.window.num", "11").at_least(1).inert(LATER),
-    Setting::int("replication.quota.window.size.seconds", "1").at_least(1).inert(LATER),
+    Setting::int("replication.quota.window.num", "11").at_least(1).inert(NO_WINDOWS),
+    Setting::int("replication.quota.window.size.seconds", "1").at_least(1).inert(NO_WINDOWS),
     Setting::long("server.max.startup.time.ms", "9223372036854775807").at_least(0).unlisted().inert(LATER),
     Setting::boolean("unclean.leader.election.enable", "false")
         .cluster_wide()

@@ -41,12 +41,18 @@ pub(super) const SETTINGS: &[Setting] = &[
         .at_least(0)
         .topic()
         .doc("Time after which a partition is forced to disk."),
-    Setting::list("follower.replication.throttled.replicas", "").valid(Valid::Replicas).topic().inert(LATER),
+    Setting::list("follower.replication.throttled.replicas", "").valid(Valid::Replicas).topic().doc(
+        "Replicas that fetch no faster than follower.replication.throttled.rate of their broker while they are out of \
+             sync: * for all, or partition:broker pairs.",
+    ),
     Setting::int("index.interval.bytes", "4096")
         .at_least(0)
         .topic()
         .doc("Bytes of log between two entries of the offset index."),
-    Setting::list("leader.replication.throttled.replicas", "").valid(Valid::Replicas).topic().inert(LATER),
+    Setting::list("leader.replication.throttled.replicas", "").valid(Valid::Replicas).topic().doc(
+        "Replicas that, as leaders, send to followers out of sync no faster than leader.replication.throttled.rate of \
+             their broker: * for all, or partition:broker pairs.",
+    ),
     Setting::long("local.retention.bytes", "-2").at_least(-2).topic().inert(LATER),
     Setting::long("local.retention.ms", "-2").at_least(-2).topic().inert(LATER),
     Setting::long("max.compaction.lag.ms", "9223372036854775807")
