@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -16,6 +16,7 @@ use taffrail_core::ids::BrokerId;
 use taffrail_core::image::MetadataImage;
 use taffrail_protocol::rpc::{Committed, Quorum, VoterChange};
 use taffrail_runtime::blocking::Pool;
+use taffrail_runtime::cluster_secret::ClusterSecret;
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shard::Shards;
 use taffrail_runtime::shutdown::Shutdown;
@@ -23,6 +24,7 @@ use taffrail_runtime::time;
 use taffrail_storage::Storage;
 
 use crate::api::{KafkaService, ProducerIds};
+use crate::client_info::ClientInfo;
 use crate::coordinator::{CoordinatorConfig, GroupCoordinator};
 use crate::fetch::cache::SessionCache;
 use crate::listener::{Budget, ConnectionLimits, Listener, ListenerLimits};
@@ -83,6 +85,8 @@ pub struct Broker {
     /// Of every listener, at once when they change.
     connection_limits: Arc<ArcSwap<ConnectionLimits>>,
     static_config: Overrides,
+    /// What other brokers of the cluster know too.
+    cluster_secret: OnceLock<ClusterSecret>,
     /// Of its registration; -1 before it has one.
     epoch: AtomicI64,
     pub(crate) sessions: Mutex<SessionCache>,
@@ -116,6 +120,7 @@ impl Broker {
             layers: ArcSwap::from_pointee(layers),
             connection_limits: Arc::default(),
             static_config: parts.static_config,
+            cluster_secret: OnceLock::new(),
             epoch: AtomicI64::new(-1),
             sessions: Mutex::new(SessionCache::new(slots)),
             producer_ids: ProducerIds::default(),
@@ -210,6 +215,22 @@ impl Broker {
     /// The controllers know this process by this epoch from now on.
     pub fn set_epoch(&self, epoch: i64) {
         self.epoch.store(epoch, Ordering::Release);
+    }
+
+    /// Brokers have to know `secret` from now on to be taken for brokers; it is to be called before there are connections. A
+    /// second call changes nothing.
+    pub fn set_cluster_secret(&self, secret: ClusterSecret) {
+        // Whoever came first has set it.
+        let _ = self.cluster_secret.set(secret);
+    }
+
+    pub(crate) fn cluster_secret(&self) -> Option<&ClusterSecret> {
+        self.cluster_secret.get()
+    }
+
+    /// Whether `client` may say that it is a broker: it has shown that it knows the cluster's secret, or there is none.
+    pub(crate) fn may_be_broker(&self, client: &ClientInfo) -> bool {
+        self.cluster_secret.get().is_none() || client.introduction.is_known()
     }
 
     /// How far followers out of sync are behind, in at most `partitions_max` of the partitions that this broker leads; in

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::introduction::Introduction;
+
 /// The client behind a request.
 #[derive(Debug, Clone)]
 pub struct ClientInfo {
@@ -14,6 +16,8 @@ pub struct ClientInfo {
     pub client_id: Arc<str>,
     /// Name of the listener that it came by; answers tell it addresses of this listener.
     pub listener: Arc<str>,
+    /// Whether it is another broker of the cluster.
+    pub(crate) introduction: Rc<Introduction>,
 }
 
 impl ClientInfo {
@@ -30,7 +34,8 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(address: SocketAddr, listener: &Arc<str>) -> Self {
-        let client = ClientInfo { address, client_id: "".into(), listener: Arc::clone(listener) };
+        let (listener, introduction) = (Arc::clone(listener), Rc::default());
+        let client = ClientInfo { address, client_id: "".into(), listener, introduction };
         Self { client: RefCell::new(Rc::new(client)) }
     }
 

@@ -11,6 +11,7 @@ mod controller_handle;
 mod coordinator;
 mod fetch;
 mod follower;
+mod introduction;
 mod listener;
 mod loggers;
 mod metadata;

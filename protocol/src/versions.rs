@@ -104,6 +104,7 @@ api_keys! {
     DescribeConfigs = 32, 1..=4, flexible 4;
     AlterConfigs = 33, 0..=2, flexible 2;
     DescribeLogDirs = 35, 1..=5, flexible 2;
+    SaslAuthenticate = 36, 0..=2, flexible 2;
     CreatePartitions = 37, 0..=3, flexible 2;
     DeleteGroups = 42, 0..=3, flexible 2;
     ElectLeaders = 43, 0..=2, flexible 2;

@@ -18,10 +18,16 @@ use crate::{random, time};
 const MAGIC: &[u8; 8] = b"TAFFRAL1";
 
 /// Bytes of a challenge.
-const CHALLENGE_BYTES: usize = 32;
+pub const CHALLENGE_BYTES: usize = 32;
 
 /// Bytes of an answer to one: HMAC-SHA-256.
-const PROOF_BYTES: usize = 32;
+pub const PROOF_BYTES: usize = 32;
+
+/// Random bytes that the other end has to answer.
+pub type Challenge = [u8; CHALLENGE_BYTES];
+
+/// An answer to a challenge.
+pub type Proof = [u8; PROOF_BYTES];
 
 /// Shortest secret, in bytes: a shorter one can be guessed.
 pub const SECRET_BYTES_MIN: usize = 16;
@@ -35,11 +41,17 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Said by the end that took the connection when it knows who is there.
 const WELCOME: u8 = 1;
 
-/// Who answers a challenge: the same bytes are no answer from the other end.
-#[derive(Clone, Copy)]
-enum End {
+/// Who answers a challenge: the same bytes are no answer from the other end, nor in another protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Who took a connection between processes.
     Dialled = 1,
+    /// Who made it.
     Dialling = 2,
+    /// The broker that took a connection of the Kafka protocol.
+    Leader = 3,
+    /// The broker that made it.
+    Follower = 4,
 }
 
 /// The secret of a cluster. Clones share it.
@@ -70,9 +82,21 @@ impl ClusterSecret {
         Ok(Self(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, secret))))
     }
 
-    /// What `end` says to show that it knows the secret.
-    fn message(end: End, ours: &[u8], theirs: &[u8]) -> Vec<u8> {
-        [&[end as u8], ours, theirs].concat()
+    /// A secret that nobody else knows, for brokers of one process.
+    pub fn random() -> Self {
+        Self(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &challenge())))
+    }
+
+    /// What `end` says to show that it knows the secret, after the challenges of both ends.
+    pub fn proof(&self, end: End, dialling: &Challenge, dialled: &Challenge) -> Proof {
+        let mut proof = [0; PROOF_BYTES];
+        proof.copy_from_slice(hmac::sign(&self.0, &message(end, dialling, dialled)).as_ref());
+        proof
+    }
+
+    /// Whether that is what `end` says who knows the secret. Takes the same time wherever the first difference is.
+    pub fn is_proof(&self, end: End, dialling: &Challenge, dialled: &Challenge, said: &[u8]) -> bool {
+        hmac::verify(&self.0, &message(end, dialling, dialled), said).is_ok()
     }
 
     /// Shows whoever was dialled that this end knows the secret, and has it show the same.
@@ -86,11 +110,10 @@ impl ClusterSecret {
             let theirs = read_challenge(stream).await?;
             let mut proof = [0; PROOF_BYTES];
             stream.read_exact(&mut proof).await?;
-            let expected = Self::message(End::Dialled, &ours, &theirs);
-            // Takes the same time wherever the first difference is.
-            hmac::verify(&self.0, &expected, &proof).map_err(|_| denied("the other end has another secret"))?;
-            let own = hmac::sign(&self.0, &Self::message(End::Dialling, &ours, &theirs));
-            stream.write_all(own.as_ref()).await?;
+            if !self.is_proof(End::Dialled, &ours, &theirs, &proof) {
+                return Err(denied("the other end has another secret"));
+            }
+            stream.write_all(&self.proof(End::Dialling, &ours, &theirs)).await?;
             match stream.read_u8().await? {
                 WELCOME => Ok(()),
                 _ => Err(denied("the other end does not accept this cluster's secret")),
@@ -107,25 +130,31 @@ impl ClusterSecret {
         let checking = async {
             let theirs = read_challenge(stream).await?;
             let ours = challenge();
-            let own = hmac::sign(&self.0, &Self::message(End::Dialled, &theirs, &ours));
-            stream.write_all(&[MAGIC.as_slice(), &ours, own.as_ref()].concat()).await?;
+            let own = self.proof(End::Dialled, &theirs, &ours);
+            stream.write_all(&[MAGIC.as_slice(), &ours, &own].concat()).await?;
             let mut proof = [0; PROOF_BYTES];
             stream.read_exact(&mut proof).await?;
-            let expected = Self::message(End::Dialling, &theirs, &ours);
-            hmac::verify(&self.0, &expected, &proof).map_err(|_| denied("the other end has another secret"))?;
+            if !self.is_proof(End::Dialling, &theirs, &ours, &proof) {
+                return Err(denied("the other end has another secret"));
+            }
             stream.write_u8(WELCOME).await
         };
         time::timeout(HANDSHAKE_TIMEOUT, checking).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-fn challenge() -> [u8; CHALLENGE_BYTES] {
+fn message(end: End, dialling: &Challenge, dialled: &Challenge) -> Vec<u8> {
+    [&[end as u8], dialling.as_slice(), dialled].concat()
+}
+
+/// A fresh challenge.
+pub fn challenge() -> Challenge {
     let mut bytes = [0; CHALLENGE_BYTES];
     random::fill(&mut bytes);
     bytes
 }
 
-async fn read_challenge<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<[u8; CHALLENGE_BYTES]> {
+async fn read_challenge<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Challenge> {
     let mut magic = [0; MAGIC.len()];
     stream.read_exact(&mut magic).await?;
     if magic != *MAGIC {

@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use futures::future::{Either, select};
 use taffrail_client::controller::ControllerClient;
 use taffrail_core::ids::{BrokerId, Uuid};
+use taffrail_runtime::cluster_secret::ClusterSecret;
 use taffrail_runtime::grpc::Target;
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shutdown::Shutdown;
@@ -44,6 +45,7 @@ struct Plan {
     id: BrokerId,
     rack: Option<String>,
     controllers: Vec<(String, Target)>,
+    secret: Option<ClusterSecret>,
     /// The cluster that it is to belong to, if it was told.
     cluster: Option<Uuid>,
 }
@@ -69,6 +71,7 @@ impl Plan {
             rack: args.rack.clone(),
             controllers: args.controllers.iter().map(|it| nodes::controller(it, secret.as_ref())).collect(),
             cluster: nodes::cluster_id(args.cluster_id.as_deref())?,
+            secret,
         })
     }
 }
@@ -109,6 +112,9 @@ async fn start(
     loggers: Arc<LogLevels>,
 ) -> anyhow::Result<BrokerRole> {
     let bound = socket.local_addr()?;
+    if plan.secret.is_none() {
+        nodes::warn_if_open(bound);
+    }
     let (logs, advertised) = (dir.logs(), plan.options.advertised(bound));
     let rack = plan.rack.as_deref();
     let place = BrokerPlace { id: plan.id, roles: "broker", bound, advertised: &advertised, logs: &logs, rack };
@@ -127,6 +133,7 @@ async fn start(
         advertised,
         shards: roles::start_shards(&plan.options)?,
         loggers,
+        secret: plan.secret.clone(),
     })
     .await
     .with_context(|| format!("broker {} cannot be part of cluster {cluster_id}", plan.id))?;

@@ -80,9 +80,7 @@ async fn serve(plan: &Plan, dir: &DataDir) -> anyhow::Result<Exit> {
     let listener = match &secret {
         Some(secret) => Listener::Secured(socket, secret.clone()),
         None => {
-            if !bound.ip().is_loopback() {
-                tracing::warn!(address = %bound, "OPEN TO EVERYBODY WHO REACHES IT: set --cluster-secret-file");
-            }
+            nodes::warn_if_open(bound);
             Listener::Tcp(socket)
         }
     };

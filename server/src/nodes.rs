@@ -1,5 +1,6 @@
 //! What the commands that run one node have in common: how they are told which node of which cluster it is.
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::Context;
@@ -48,6 +49,13 @@ pub(crate) fn cluster_secret(file: Option<&Path>) -> anyhow::Result<Option<Clust
     let content = content.with_context(|| format!("the cluster's secret in {} cannot be read", file.display()))?;
     let secret = ClusterSecret::new(&content).with_context(|| file.display().to_string())?;
     Ok(Some(secret))
+}
+
+/// Says loudly that whoever reaches `bound` is taken for one of the cluster, as long as there is no secret.
+pub(crate) fn warn_if_open(bound: SocketAddr) {
+    if !bound.ip().is_loopback() {
+        tracing::warn!(address = %bound, "OPEN TO EVERYBODY WHO REACHES IT: set --cluster-secret-file");
+    }
 }
 
 /// How a controller at `address` is reached.

@@ -61,6 +61,11 @@ pub(crate) fn start(mut call: Call) -> Started {
 }
 
 async fn run(call: Call, request: FetchRequestView) -> Reply {
+    if request.replica_id >= 0 && !call.broker.may_be_broker(&call.client) {
+        // Before anything of it is noted: it must not move a high watermark, nor an ISR, nor a session.
+        let error = ErrorCode::ClusterAuthorizationFailed;
+        return reply(&call, FetchResponse { error, ..FetchResponse::default() }, None);
+    }
     let reader = reader(&call, &request);
     let reach = if request.replica_id >= 0 { Reach::LogEnd } else { Reach::Committed };
     let context = match begin(&call, &request, reach) {

@@ -53,13 +53,14 @@ impl Place {
 
 pub(crate) async fn handle(
     broker: &Broker,
-    _client: &ClientInfo,
+    client: &ClientInfo,
     request: ListOffsetsRequest,
     version: i16,
 ) -> ListOffsetsResponse {
     let (hosted, image) = (broker.replicas.hosted(), broker.metadata.image());
     let context = Context { broker, hosted: &hosted, image: &image, request: &request, version };
     let twice = named_twice(&request);
+    let is_forged = request.replica_id.0 >= 0 && !broker.may_be_broker(client);
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
         let mut partitions: Vec<ListOffsetsPartitionResponse> = Vec::with_capacity(topic.partitions.len());
@@ -71,6 +72,8 @@ pub(crate) async fn handle(
                     continue;
                 }
                 Err(ErrorCode::InvalidRequest.into())
+            } else if is_forged {
+                Err(ErrorCode::ClusterAuthorizationFailed.into())
             } else {
                 context.look_up(&TopicRef::Name(topic.name.0.clone()), asked).await
             };

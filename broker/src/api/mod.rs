@@ -39,6 +39,7 @@ mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
 mod remove_raft_voter;
+mod sasl_authenticate;
 mod sasl_handshake;
 mod sync_group;
 mod unregister_broker;
@@ -146,6 +147,7 @@ fn dispatch(call: Call) -> Started {
         ApiKey::ListOffsets => call.answer(Pace::Alone, list_offsets::handle),
         ApiKey::Metadata => call.answer(Pace::Alone, metadata::handle),
         ApiKey::SaslHandshake => call.answer(Pace::Alone, sasl_handshake::handle),
+        ApiKey::SaslAuthenticate => call.answer(Pace::Alone, sasl_authenticate::handle),
         ApiKey::ApiVersions => call.answer(Pace::Alone, api_versions::handle),
         ApiKey::CreateTopics => call.answer(Pace::Alone, create_topics::handle),
         ApiKey::DeleteTopics => call.answer(Pace::Alone, delete_topics::handle),

@@ -1,16 +1,22 @@
-//! SaslHandshake: no mechanism is enabled, which Kafka says like this on a plaintext listener.
+//! SaslHandshake: clients are told what Kafka says on a plaintext listener, that no mechanism is enabled. There is one for
+//! other brokers of the cluster, if that has a secret.
 
 use taffrail_core::errors::ErrorCode;
 use taffrail_protocol::message::{SaslHandshakeRequest, SaslHandshakeResponse};
 
 use crate::broker::Broker;
 use crate::client_info::ClientInfo;
+use crate::introduction::MECHANISM;
 
 pub(crate) async fn handle(
-    _broker: &Broker,
-    _client: &ClientInfo,
-    _request: SaslHandshakeRequest,
+    broker: &Broker,
+    client: &ClientInfo,
+    request: SaslHandshakeRequest,
     _version: i16,
 ) -> SaslHandshakeResponse {
-    SaslHandshakeResponse::default().with_error_code(ErrorCode::IllegalSaslState.code())
+    if broker.cluster_secret().is_none() || *request.mechanism != *MECHANISM {
+        return SaslHandshakeResponse::default().with_error_code(ErrorCode::IllegalSaslState.code());
+    }
+    client.introduction.begin();
+    SaslHandshakeResponse::default().with_mechanisms(vec![MECHANISM.into()])
 }

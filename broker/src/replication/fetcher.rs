@@ -221,6 +221,7 @@ impl Fetcher {
                 .saturating_add(bytes(config.socket_request_max_bytes))
                 .saturating_add(HEADS_MAX_BYTES),
             timeout: millis(config.replica_socket_timeout_ms),
+            secret: self.broker.cluster_secret().cloned(),
         })
     }
 

@@ -12,15 +12,24 @@ use taffrail_core::errors::ErrorCode;
 use taffrail_core::ids::{BrokerId, Uuid};
 use taffrail_protocol::fetch::FOLLOWER_VERSIONS;
 use taffrail_protocol::frame::{FrameError, FrameReader, SIZE_BYTES};
-use taffrail_protocol::message::{ApiVersionsRequest, ApiVersionsResponse};
+use taffrail_protocol::message::{
+    ApiVersionsRequest, ApiVersionsResponse, Request, SaslAuthenticateRequest, SaslHandshakeRequest,
+};
 use taffrail_protocol::request::{self, DecodeError, EncodeError};
 use taffrail_protocol::response;
 use taffrail_protocol::versions::{ApiKey, VersionRange};
+use taffrail_runtime::cluster_secret::{ClusterSecret, challenge};
 use taffrail_runtime::net::{self, TcpStream};
 use taffrail_runtime::time;
 
+use crate::introduction::{IntroductionError, MECHANISM, answer};
+
 /// The version that says whom one means to talk to (KIP-1242).
 const API_VERSIONS_VERSION: i16 = 5;
+
+/// Versions in which a broker introduces itself.
+const SASL_HANDSHAKE_VERSION: i16 = 1;
+const SASL_AUTHENTICATE_VERSION: i16 = 2;
 
 /// Versions of ListOffsets in which a follower asks: those that carry its epoch.
 const LIST_OFFSETS_VERSIONS: VersionRange = VersionRange { min: 4, max: 9 };
@@ -61,6 +70,10 @@ pub(super) enum LinkError {
     OutOfOrder { found: i32, expected: Option<i32> },
     #[error("the peer refuses with {}", .0.name())]
     Refused(ErrorCode),
+    #[error("the peer does not let brokers show that they are of the cluster: it has no secret ({})", .0.name())]
+    NoSecret(ErrorCode),
+    #[error("the peer does not know the secret of this cluster, or this broker does not")]
+    Stranger(#[from] IntroductionError),
     #[error("the peer speaks {} in no version that is asked for here", .0.name())]
     Versions(ApiKey),
 }
@@ -86,6 +99,8 @@ pub(super) struct Peer {
     pub(super) answer_max_bytes: usize,
     /// How long dialling, and each write, may take.
     pub(super) timeout: Duration,
+    /// What both ends have to know, if the cluster has one.
+    pub(super) secret: Option<ClusterSecret>,
 }
 
 /// A connection that has been introduced.
@@ -135,17 +150,43 @@ impl Link {
             .with_client_software_version(env!("CARGO_PKG_VERSION").into())
             .with_cluster_id(peer.cluster_id.map(|id| id.to_string().into()))
             .with_node_id(peer.id.0);
-        link.send(|number, client_id, out| request::encode(API_VERSIONS_VERSION, number, Some(client_id), &asked, out))
-            .await?;
-        let frame = link.receive().await?;
-        let (_, versions) = response::decode::<ApiVersionsRequest>(API_VERSIONS_VERSION, frame)?;
-        match ErrorCode::from_code(versions.error_code).unwrap_or(ErrorCode::UnknownServerError) {
-            ErrorCode::None => {}
-            error => return Err(LinkError::Refused(error)),
-        }
+        link.ask(API_VERSIONS_VERSION, &asked).await?;
+        let versions = link.answer::<ApiVersionsRequest>(API_VERSIONS_VERSION).await?;
+        refused(versions.error_code).map_err(LinkError::Refused)?;
         link.fetch_version = common(&versions, ApiKey::Fetch, FOLLOWER_VERSIONS)?;
         link.list_offsets_version = common(&versions, ApiKey::ListOffsets, LIST_OFFSETS_VERSIONS)?;
+        if let Some(secret) = &peer.secret {
+            link.show(secret).await?;
+        }
         Ok(link)
+    }
+
+    /// Shows that this broker is of the cluster, and has the peer show the same.
+    async fn show(&mut self, secret: &ClusterSecret) -> Result<(), LinkError> {
+        let own = challenge();
+        self.ask(SASL_HANDSHAKE_VERSION, &SaslHandshakeRequest::default().with_mechanism(MECHANISM.into())).await?;
+        self.say(own.to_vec()).await?;
+        let handshake = self.answer::<SaslHandshakeRequest>(SASL_HANDSHAKE_VERSION).await?;
+        refused(handshake.error_code).map_err(LinkError::NoSecret)?;
+        let said = self.answer::<SaslAuthenticateRequest>(SASL_AUTHENTICATE_VERSION).await?;
+        refused(said.error_code).map_err(LinkError::Refused)?;
+        self.say(answer(secret, &own, &said.auth_bytes)?).await?;
+        let end = self.answer::<SaslAuthenticateRequest>(SASL_AUTHENTICATE_VERSION).await?;
+        refused(end.error_code).map_err(LinkError::Refused)
+    }
+
+    async fn say(&mut self, bytes: Vec<u8>) -> Result<(), LinkError> {
+        let message = SaslAuthenticateRequest::default().with_auth_bytes(bytes.into());
+        self.ask(SASL_AUTHENTICATE_VERSION, &message).await
+    }
+
+    async fn ask<R: Request>(&mut self, version: i16, message: &R) -> Result<(), LinkError> {
+        self.send(|number, client_id, out| request::encode(version, number, Some(client_id), message, out)).await
+    }
+
+    async fn answer<R: Request>(&mut self, version: i16) -> Result<R::Response, LinkError> {
+        let frame = self.receive().await?;
+        Ok(response::decode::<R>(version, frame)?.1)
     }
 
     /// Sends the request that `encode` appends to a buffer, given its number and our name.
@@ -223,6 +264,14 @@ impl Link {
         if was_large && self.expected_bytes <= ROOM_BYTES && self.received.is_empty() {
             self.received = BytesMut::new();
         }
+    }
+}
+
+/// The error in an answer, if there is one.
+fn refused(code: i16) -> Result<(), ErrorCode> {
+    match ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError) {
+        ErrorCode::None => Ok(()),
+        error => Err(error),
     }
 }
 

@@ -7,10 +7,11 @@ use parking_lot::Mutex as SyncMutex;
 use taffrail_core::config::Overrides;
 use taffrail_core::control::{BrokerIdentity, Command, ControlError, RegisterBroker, Reply};
 use taffrail_core::event::{Listener, PartitionState, SecurityProtocol};
-use taffrail_core::ids::{BrokerId, Uuid};
+use taffrail_core::ids::{BrokerId, TopicId, Uuid};
 use taffrail_core::image::MetadataImage;
 use taffrail_protocol::data::TopicRef;
 use taffrail_protocol::rpc::{Quorum, VoterChange};
+use taffrail_runtime::cluster_secret::ClusterSecret;
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shard::Shards;
 use taffrail_runtime::shutdown::Shutdown;
@@ -105,6 +106,7 @@ impl Brokers {
             loggers: Arc::new(FixedLoggers),
         };
         let broker = Broker::new(parts).unwrap();
+        broker.set_cluster_secret(ClusterSecret::new(b"the secret of this cluster").unwrap());
         let socket = TcpListener::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let (address, shutdown) = (socket.local_addr().unwrap(), Shutdown::new());
         let shards = Arc::new(Shards::start(1, "brokers-test").unwrap());
@@ -167,6 +169,11 @@ impl Brokers {
     /// A connection to a broker.
     pub(super) async fn client(&self, id: i32) -> Client {
         Client::to(&self.nodes[&id].address).await
+    }
+
+    /// The id of a topic.
+    pub(super) async fn topic_id(&self, topic: &str) -> TopicId {
+        self.controller.image.lock().await.topic(topic).unwrap().id
     }
 
     /// What the controllers say of a partition.

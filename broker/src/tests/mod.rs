@@ -10,6 +10,7 @@ mod fetchers;
 mod followers;
 mod following;
 mod groups;
+mod introductions;
 mod membership;
 mod produce;
 mod replicas;

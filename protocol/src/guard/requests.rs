@@ -32,6 +32,7 @@ pub(super) const fn shape(key: ApiKey) -> Shape {
         ApiKey::DescribeConfigs => DESCRIBE_CONFIGS,
         ApiKey::AlterConfigs => ALTER_CONFIGS,
         ApiKey::DescribeLogDirs => DESCRIBE_LOG_DIRS,
+        ApiKey::SaslAuthenticate => SASL_AUTHENTICATE,
         ApiKey::CreatePartitions => CREATE_PARTITIONS,
         ApiKey::DeleteGroups => DELETE_GROUPS,
         ApiKey::ElectLeaders => ELECT_LEADERS,
@@ -358,6 +359,8 @@ const DESCRIBE_LOG_DIRS: Shape = &[field(
     0,
     array_of(&Kind::Struct(&[field("topic", 0, TEXT), field("partitions", 0, array_of(&INT32))])),
 )];
+
+const SASL_AUTHENTICATE: Shape = &[field("auth_bytes", 0, BYTES)];
 
 const CREATE_PARTITIONS: Shape = &[
     field(

@@ -32,6 +32,7 @@ pub(super) const fn shape(key: ApiKey) -> Shape {
         ApiKey::DescribeConfigs => DESCRIBE_CONFIGS,
         ApiKey::AlterConfigs => ALTER_CONFIGS,
         ApiKey::DescribeLogDirs => DESCRIBE_LOG_DIRS,
+        ApiKey::SaslAuthenticate => SASL_AUTHENTICATE,
         ApiKey::CreatePartitions => CREATE_PARTITIONS,
         ApiKey::DeleteGroups => DELETE_GROUPS,
         ApiKey::ElectLeaders => cluster_responses::ELECT_LEADERS,
@@ -606,6 +607,13 @@ const DESCRIBE_LOG_DIRS: Shape = &[
             field("is_cordoned", 5, BOOL),
         ])),
     ),
+];
+
+const SASL_AUTHENTICATE: Shape = &[
+    field("error_code", 0, INT16),
+    field("error_message", 0, TEXT),
+    field("auth_bytes", 0, BYTES),
+    field("session_lifetime_ms", 1, INT64),
 ];
 
 const CREATE_PARTITIONS: Shape = &[

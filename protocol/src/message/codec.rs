@@ -76,6 +76,8 @@ by_codec! {
     AlterConfigs AlterConfigsRequest;
     AlterConfigs AlterConfigsResponse;
     DescribeLogDirs DescribeLogDirsRequest as at most 4;
+    SaslAuthenticate SaslAuthenticateRequest;
+    SaslAuthenticate SaslAuthenticateResponse;
     CreatePartitions CreatePartitionsRequest;
     CreatePartitions CreatePartitionsResponse;
     DeleteGroups DeleteGroupsRequest as at most 2;

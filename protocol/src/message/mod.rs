@@ -36,8 +36,9 @@ pub use kafka_protocol::messages::{
     MetadataRequest, MetadataResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest,
     OffsetDeleteResponse, OffsetFetchRequest, OffsetFetchResponse, OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse, ProducerId, RemoveRaftVoterRequest,
-    RemoveRaftVoterResponse, SaslHandshakeRequest, SaslHandshakeResponse, SyncGroupRequest, SyncGroupResponse,
-    TopicName, TransactionalId, UnregisterBrokerRequest, UnregisterBrokerResponse,
+    RemoveRaftVoterResponse, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
+    SaslHandshakeResponse, SyncGroupRequest, SyncGroupResponse, TopicName, TransactionalId, UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 };
 pub use kafka_protocol::messages::{
     add_raft_voter_request, alter_configs_request, alter_configs_response, alter_partition_reassignments_request,
@@ -55,7 +56,8 @@ pub use kafka_protocol::messages::{
     list_partition_reassignments_request, list_partition_reassignments_response, metadata_request, metadata_response,
     offset_commit_request, offset_commit_response, offset_delete_request, offset_delete_response, offset_fetch_request,
     offset_fetch_response, offset_for_leader_epoch_request, offset_for_leader_epoch_response, produce_request,
-    produce_response, sasl_handshake_request, sasl_handshake_response, sync_group_request, sync_group_response,
+    produce_response, sasl_authenticate_request, sasl_authenticate_response, sasl_handshake_request,
+    sasl_handshake_response, sync_group_request, sync_group_response,
 };
 pub use kafka_protocol::protocol::StrBytes;
 /// A 16-byte id as the message structs hold it; [`from_wire_id`] and [`to_wire_id`] turn it into ours and back.
@@ -143,6 +145,7 @@ macro_rules! for_each_key {
             DescribeConfigs DescribeConfigsRequest DescribeConfigsResponse;
             AlterConfigs AlterConfigsRequest AlterConfigsResponse;
             DescribeLogDirs DescribeLogDirsRequest DescribeLogDirsResponse;
+            SaslAuthenticate SaslAuthenticateRequest SaslAuthenticateResponse;
             CreatePartitions CreatePartitionsRequest CreatePartitionsResponse;
             DeleteGroups DeleteGroupsRequest DeleteGroupsResponse;
             ElectLeaders ElectLeadersRequest ElectLeadersResponse;

@@ -17,6 +17,7 @@ use taffrail_core::config::{BrokerConfig, BrokerLayers, Overrides};
 use taffrail_core::control::RegisterBroker;
 use taffrail_core::event::{Listener, SecurityProtocol};
 use taffrail_core::ids::{BrokerId, Uuid};
+use taffrail_runtime::cluster_secret::ClusterSecret;
 use taffrail_runtime::grpc::Target;
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shard::Shards;
@@ -59,6 +60,8 @@ pub(crate) struct BrokerStart {
     /// What serves its connections.
     pub(crate) shards: Arc<Shards>,
     pub(crate) loggers: Arc<dyn Loggers>,
+    /// What other brokers have to know to be taken for such.
+    pub(crate) secret: Option<ClusterSecret>,
 }
 
 /// A broker that is part of the cluster.
@@ -108,6 +111,9 @@ impl BrokerRole {
             controller: Arc::clone(&controllers) as _,
             loggers: start.loggers,
         })?;
+        if let Some(secret) = start.secret {
+            broker.set_cluster_secret(secret);
+        }
         let (keep, member) = (Shutdown::new(), Shutdown::new());
         let (host, port) = start.advertised;
         let listener =

@@ -10,6 +10,7 @@ use taffrail_broker::{Broker, Loggers};
 use taffrail_core::config::{BrokerConfig, Overrides};
 use taffrail_core::ids::{BrokerId, Uuid};
 use taffrail_core::image::MetadataImage;
+use taffrail_runtime::cluster_secret::ClusterSecret;
 use taffrail_runtime::grpc::Target;
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shard::Shards;
@@ -124,6 +125,8 @@ impl Brokers {
         shards: &Arc<Shards>,
         loggers: &Arc<impl Loggers + 'static>,
     ) -> anyhow::Result<Self> {
+        // They are of one process, which nobody else is of.
+        let secret = ClusterSecret::random();
         let (mut sockets, mut all_advertised, mut starting) = (Vec::new(), Vec::new(), Vec::new());
         for Opened { seat, files } in opened {
             let Seat { id, socket, advertised, static_config, .. } = seat;
@@ -138,6 +141,7 @@ impl Brokers {
                 advertised,
                 shards: Arc::clone(shards),
                 loggers: Arc::clone(loggers) as _,
+                secret: Some(secret.clone()),
             }));
         }
         let roles = join_all(starting).await.into_iter().collect::<anyhow::Result<Vec<_>>>()?;

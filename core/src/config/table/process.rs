@@ -11,7 +11,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::unset("cluster_secret_file", Kind::Text)
         .doc(
             "File with the secret that all processes of the cluster share: whoever does not know it is refused at the \
-             controllers' port. At least 16 bytes.",
+             controllers' port, and no follower at the brokers'. At least 16 bytes.",
         )
         .valid(Valid::NonEmpty)
         .process(),
