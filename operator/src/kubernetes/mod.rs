@@ -5,6 +5,7 @@
 //! keeper carries it out through [`api`] and [`link`]. Status is a report and never an input.
 
 pub mod api;
+pub mod brought;
 pub mod build;
 pub mod cache;
 pub mod caches;

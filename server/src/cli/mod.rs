@@ -210,6 +210,9 @@ pub(crate) struct OperatorArgs {
     /// Image of brokers and controllers of Clusters that name none
     #[arg(long, value_name = "IMAGE", env = "TAFFRAIL_IMAGE")]
     pub(crate) image: Option<String>,
+    /// File of resources that are created at the start where there are none of their names
+    #[arg(long, value_name = "FILE", env = "TAFFRAIL_APPLY")]
+    pub(crate) apply: Option<PathBuf>,
     /// Address of /metrics, /healthz and /readyz, or off [default: 0.0.0.0:9404]
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<String>,

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures::future::{Either, select};
+use taffrail_operator::kubernetes::brought::Brought;
 use taffrail_operator::kubernetes::operator::{Operator, OperatorOptions, connect};
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{signal, task, time};
@@ -42,7 +43,11 @@ async fn serve(args: &OperatorArgs, options: &Options) -> anyhow::Result<Exit> {
         task::spawn(http::serve(listen(address, "--metrics").await?, health.clone(), stop.clone()));
     }
     let wanted = OperatorOptions { namespaces: args.namespaces.clone(), image: args.image.clone() };
-    let operator = Operator::new(connect().await?, wanted);
+    let client = connect().await?;
+    if let Some(file) = &args.apply {
+        task::spawn(Brought::read(file.clone())?.create_missing(client.clone(), stop.clone()));
+    }
+    let operator = Operator::new(client, wanted);
     let is_synced = operator.synced();
     task::spawn_until(stop.clone(), async move {
         while !is_synced() {
