@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from kube.chart import CHART, helm, objects_of, refusal, rendered, template
+from raw.process import binary
 
 CRDS = CHART.parent.parent / "crds"
 # The whole of `helm install log charts/taffrail`.
@@ -18,7 +19,9 @@ DEFAULTS = {
     ("Deployment", "log-taffrail-operator"),
     ("Pod", "log-taffrail-test"),
     ("Role", "log-taffrail-operator"),
+    ("Role", "log-taffrail-operator-own"),
     ("RoleBinding", "log-taffrail-operator"),
+    ("RoleBinding", "log-taffrail-operator-own"),
     ("ServiceAccount", "log-taffrail-operator"),
 }
 
@@ -128,10 +131,12 @@ def test_rights_are_given_where_the_operator_watches_and_nowhere_else(settings, 
     assert roles(objects_of(*settings)) == rights
 
 
-def test_where_it_does_not_watch_the_operator_may_only_lead():
-    own = rendered("operator.watchNamespaces={one}")["Role", "log-taffrail-operator-own"]
+def test_where_it_does_not_watch_the_operator_may_only_lead_and_create():
+    roles = {name: one for (kind, name), one in rendered("operator.watchNamespaces={one}").items() if kind == "Role"}
+    assert roles["log-taffrail-operator"]["metadata"]["namespace"] == "one"
+    own = roles["log-taffrail-operator-own"]
     assert own["metadata"]["namespace"] == "streams"
-    assert {resource for rule in own["rules"] for resource in rule["resources"]} == {"leases", "events"}
+    assert {verb for rule in own["rules"] if rule["apiGroups"] == ["taffrail.dev"] for verb in rule["verbs"]} == {"create"}
 
 
 def test_the_right_to_read_nodes_is_nothing_more():
@@ -162,6 +167,14 @@ def test_two_operators_have_a_budget_and_one_lease():
     objects = rendered("operator.replicas=2")
     assert objects["PodDisruptionBudget", "log-taffrail-operator"]["spec"]["maxUnavailable"] == 1
     assert "--lease=log-taffrail-operator" in operator(objects)["args"]
+
+
+def test_the_roles_are_what_the_operator_asks_for():
+    done = subprocess.run([binary(), "operator", "--print-rules"], capture_output=True, text=True, timeout=10)
+    assert done.returncode == 0, done.stderr
+    wanted, objects = yaml.safe_load(done.stdout), rendered()
+    assert objects["Role", "log-taffrail-operator"]["rules"] == wanted["rules"]
+    assert objects["Role", "log-taffrail-operator-own"]["rules"] == wanted["ownRules"]
 
 
 def test_two_releases_of_one_namespace_share_no_name():

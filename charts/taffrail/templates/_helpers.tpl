@@ -55,11 +55,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default (list .Release.Namespace) .Values.operator.watchNamespaces | uniq | toJson -}}
 {{- end -}}
 
-{{/* What the operator does in a namespace that it watches: what `taffrail operator --print-rules` prints. */}}
+{{/* What the operator does in a namespace that it watches: `taffrail operator --print-rules`. */}}
 {{- define "taffrail.rules" -}}
 - apiGroups: [taffrail.dev]
   resources: [clusters, topics, consumergroups]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, list, watch]
 - apiGroups: [taffrail.dev]
   resources: [clusters/status, topics/status, consumergroups/status]
   verbs: [get, patch]
@@ -72,24 +72,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [get, create, patch, delete]
+  verbs: [get, create]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, delete]
-- apiGroups: [networking.k8s.io]
-  resources: [networkpolicies]
-  verbs: [get, list, watch, create, patch, delete]
-{{ include "taffrail.ownRules" . }}
-{{- end -}}
-
-{{/* What it does for itself: leading, and telling. */}}
-{{- define "taffrail.ownRules" -}}
-- apiGroups: [coordination.k8s.io]
-  resources: [leases]
-  verbs: [get, create, update, patch]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+{{- end -}}
+
+{{/* What it does in its own namespace besides: leading, and creating what the chart brings along. */}}
+{{- define "taffrail.ownRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, create, update]
+- apiGroups: [taffrail.dev]
+  resources: [clusters, topics]
+  verbs: [create]
 {{- end -}}
 
 {{/* For every role binding: whom it binds. */}}
