@@ -11,6 +11,7 @@ pub mod event;
 pub mod group;
 pub mod ids;
 pub mod image;
+pub mod metric;
 pub mod partition;
 pub mod record;
 pub mod throttle;

@@ -18,5 +18,6 @@ pub mod produce;
 pub mod request;
 pub mod response;
 pub mod rpc;
+pub mod unread;
 pub mod versions;
 mod wire;

@@ -107,6 +107,7 @@ impl Group {
             }
             leaving.member_id.as_str().into()
         };
+        self.stats.left += 1;
         self.drop_member(step, &member_id);
         ErrorCode::None
     }

@@ -21,6 +21,7 @@ mod rebalance;
 mod record;
 mod shard;
 mod state;
+mod stats;
 mod subscription;
 mod sync;
 
@@ -36,6 +37,7 @@ pub use offsets::{CommitRequest, CommittedOffset, OffsetsOfGroup, PartitionOffse
 pub use record::{GroupRecord, GroupValue, MemberValue};
 pub use shard::GroupShard;
 pub use state::{Group, GroupState};
+pub use stats::GroupStats;
 pub use sync::SyncRequest;
 
 /// Protocol type of ordinary consumers; the only one whose subscriptions the coordinator can read.

@@ -108,6 +108,7 @@ impl Group {
             .filter(|member| member.awaiting_join.is_none() && member.instance_id.is_none())
             .map(|member| member.member_id.clone())
             .collect();
+        self.stats.missed_join += absent.len() as u64;
         for member_id in absent {
             self.remove(&member_id);
         }
@@ -200,7 +201,9 @@ impl Group {
         if !syncs || self.pending_sync.is_empty() {
             return;
         }
-        for member_id in std::mem::take(&mut self.pending_sync) {
+        let missing = std::mem::take(&mut self.pending_sync);
+        self.stats.missed_sync += missing.len() as u64;
+        for member_id in missing {
             self.remove(&member_id);
         }
         self.prepare_rebalance(step);
@@ -214,6 +217,7 @@ impl Group {
         }
         let excused = self.members.get(member_id).is_none_or(super::member::Member::is_excused);
         if !excused {
+            self.stats.expired += 1;
             self.drop_member(step, member_id);
             self.after_removal(step);
         }

@@ -4,6 +4,7 @@ use super::deadlines::{Deadline, DeadlineKey, DeadlineKind};
 use super::effects::{JoinReply, SyncReply};
 use super::member::{Member, Protocol};
 use super::record::{GroupValue, MemberValue};
+use super::stats::GroupStats;
 use super::{CONSUMER_PROTOCOL_TYPE, subscription};
 use crate::errors::ErrorCode;
 use bytes::Bytes;
@@ -52,6 +53,8 @@ pub struct Group {
     pub generation: i32,
     /// Its leader.
     pub leader: Option<Arc<str>>,
+    /// What has happened to it.
+    pub stats: GroupStats,
     /// Its members by id.
     pub members: BTreeMap<Arc<str>, Member>,
     pub(super) static_members: BTreeMap<Arc<str>, Arc<str>>,
@@ -86,6 +89,7 @@ impl Group {
             protocol_name: None,
             generation: 0,
             leader: None,
+            stats: GroupStats::default(),
             members: BTreeMap::new(),
             static_members: BTreeMap::new(),
             pending_join: BTreeMap::new(),
@@ -272,6 +276,9 @@ impl Group {
         self.pending_sync.clear();
         self.protocol_name = if self.members.is_empty() { None } else { self.select_protocol() };
         self.subscribed = self.compute_subscribed();
+        let waited_ms = now_unix_ms.saturating_sub(self.state_since_ms.unwrap_or(now_unix_ms));
+        self.stats.rebalances += 1;
+        self.stats.rebalancing_ms += u64::try_from(waited_ms).unwrap_or(0);
         let next = if self.members.is_empty() { GroupState::Empty } else { GroupState::CompletingRebalance };
         self.enter(next, now_unix_ms);
     }

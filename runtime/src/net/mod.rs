@@ -4,5 +4,7 @@ mod same_machine;
 mod send_file;
 mod send_more;
 mod tcp;
+mod unstalled;
 
 pub use tcp::{DetachedStream, ReadHalf, TcpListener, TcpStream, WriteHalf, connect, lookup};
+pub use unstalled::Unstalled;

@@ -73,6 +73,27 @@ impl Log {
         self.search_segment(&segment, timestamp, from).map_err(|error| self.search_failed(&segment, error))
     }
 
+    /// The greatest timestamp in the batch that contains `offset`, or in the first one behind it; `None` = there is none. Reads
+    /// from the disk: call it on a pool.
+    ///
+    /// # Errors
+    /// When `offset` is out of range, the partition does not serve, or the disk refuses.
+    pub fn batch_timestamp(&self, offset: Offset) -> Result<Option<i64>, ReadError> {
+        self.check_readable(offset)?;
+        let segments = self.segments.read().clone();
+        let first = segments.partition_point(|segment| segment.base_offset <= offset).saturating_sub(1);
+        for segment in &segments[first..] {
+            match segment.locate(&self.env, offset, segment.size(), None) {
+                Ok(Some(batch)) => return Ok(Some(batch.header.max_timestamp)),
+                Ok(None) => {}
+                // Retention took it away meanwhile; the next one is the first now.
+                Err(ScanError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(self.search_failed(segment, error)),
+            }
+        }
+        Ok(None)
+    }
+
     fn search_failed(&self, segment: &Arc<Segment>, error: ScanError) -> ReadError {
         self.read_failed(&Met::in_segment(segment)(error))
     }
