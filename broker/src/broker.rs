@@ -27,10 +27,11 @@ use crate::api::{KafkaService, ProducerIds};
 use crate::client_info::ClientInfo;
 use crate::coordinator::{CoordinatorConfig, GroupCoordinator};
 use crate::fetch::cache::SessionCache;
+use crate::lag::LagReader;
 use crate::listener::{Budget, ConnectionLimits, Listener, ListenerLimits};
 use crate::loggers::Loggers;
 use crate::metadata::MetadataCache;
-use crate::metrics::{Metrics, PartitionMetrics, ResourceMetrics};
+use crate::metrics::{Metrics, ResourceMetrics, Scrape, ScrapeOptions};
 use crate::replica::{Partition, ReplicaManager};
 use crate::replication::Fetchers;
 
@@ -78,6 +79,7 @@ pub struct Broker {
     pub(crate) replicas: ReplicaManager,
     fetchers: Fetchers,
     pub(crate) groups: GroupCoordinator,
+    pub(crate) lags: LagReader,
     pub(crate) controller: Arc<dyn Controller>,
     pub(crate) loggers: Arc<dyn Loggers>,
     pub(crate) config: ArcSwap<BrokerConfig>,
@@ -113,6 +115,7 @@ impl Broker {
             metadata,
             fetchers: Fetchers::default(),
             groups,
+            lags: LagReader::default(),
             metrics,
             controller: parts.controller,
             loggers: parts.loggers,
@@ -127,7 +130,6 @@ impl Broker {
             response_memory: Budget::new(RESPONSE_COPIES_MAX_BYTES, Duration::ZERO),
         });
         broker.replicas.set_config(&broker.config.load());
-        broker.metrics.add(PartitionMetrics::new(Arc::downgrade(&broker)));
         broker.metrics.add(ResourceMetrics::new(Arc::downgrade(&broker)));
         Ok(broker)
     }
@@ -237,6 +239,12 @@ impl Broker {
     /// others the next time.
     pub(crate) fn lag_report(&self, partitions_max: usize) -> LagReport {
         self.replicas.lags(partitions_max)
+    }
+
+    /// Looks at its partitions and at the groups that it coordinates, to print their metrics; asks other brokers where
+    /// partitions end that its groups read, for no longer than a scrape may wait.
+    pub async fn scrape(self: &Arc<Self>, options: &Arc<ScrapeOptions>) -> Scrape {
+        Scrape::of(self, options).await
     }
 
     /// Serves clients on `socket` until `shutdown` is triggered, and until what they are owed then has been sent; follows the

@@ -10,10 +10,12 @@ use taffrail_protocol::data::TopicRef;
 use taffrail_protocol::message::list_offsets_request::ListOffsetsPartition;
 use taffrail_protocol::message::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use taffrail_protocol::message::{ListOffsetsRequest, ListOffsetsResponse};
+use taffrail_protocol::unread;
 use taffrail_storage::{Log, ReadError, TimestampedOffset};
 
 use crate::broker::Broker;
 use crate::client_info::ClientInfo;
+use crate::lag;
 use crate::replica::{Hosted, Partition, Refused, read_refusal};
 
 /// Timestamps below zero stand for places (Kafka's `ListOffsetsRequest`), with the first version that knows them.
@@ -61,6 +63,7 @@ pub(crate) async fn handle(
     let context = Context { broker, hosted: &hosted, image: &image, request: &request, version };
     let twice = named_twice(&request);
     let is_forged = request.replica_id.0 >= 0 && !broker.may_be_broker(client);
+    let unread = context.unread().await;
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
         let mut partitions: Vec<ListOffsetsPartitionResponse> = Vec::with_capacity(topic.partitions.len());
@@ -81,7 +84,11 @@ pub(crate) async fn handle(
         }
         topics.push(ListOffsetsTopicResponse::default().with_name(topic.name.clone()).with_partitions(partitions));
     }
-    ListOffsetsResponse::default().with_topics(topics)
+    let mut response = ListOffsetsResponse::default().with_topics(topics);
+    if let Some(answers) = unread {
+        unread::answer(&mut response, &answers);
+    }
+    response
 }
 
 /// Partitions that the request names more than once.
@@ -168,6 +175,26 @@ impl Context<'_> {
             offset: found.offset,
             leader_epoch: found.leader_epoch,
         }))
+    }
+
+    /// What other brokers ask beside: how old the records are that groups have not read. In the order of the partitions.
+    ///
+    /// Looked up before the ends of the logs, so that no group seems to be ahead of one.
+    async fn unread(&self) -> Option<Vec<Option<unread::Answer>>> {
+        let questions = unread::asked(self.request)?;
+        let partitions =
+            self.request.topics.iter().flat_map(|topic| topic.partitions.iter().map(|it| it.partition_index));
+        let mut answers = Vec::with_capacity(questions.len());
+        for (question, index) in questions.iter().zip(partitions) {
+            // By id: a topic of the same name may be another one.
+            answers.push(match self.hosted.partition(&TopicRef::Id(question.topic_id), index, self.image) {
+                Ok(partition) if partition.leads() => {
+                    Some(lag::unread(self.broker, partition, &question.offsets).await)
+                }
+                _ => None,
+            });
+        }
+        Some(answers)
     }
 
     /// Refuses consumers as long as a new leader does not know how far its log is committed: what it would name as the end

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{IntCounter, IntGaugeVec, Opts, Registry};
+use prometheus::{IntCounter, IntGaugeVec, Registry};
 use taffrail_core::ids::TopicPartition;
+use taffrail_core::metric::Metric;
 
-use super::{made, register};
+use super::{made, register, table};
 
 /// Partitions that get a series of their own: those that are furthest behind.
 const PARTITIONS_MAX: usize = 1_000;
@@ -48,33 +49,15 @@ struct Standings {
 
 impl FollowerMetrics {
     pub(crate) fn new(registry: &Registry) -> Self {
-        let counter = |name: &str, help: &str| register(registry, made(IntCounter::new(name, help)));
+        let counter = |metric: &Metric| register(registry, made(IntCounter::with_opts(table::opts(metric))));
         let metrics = Self {
-            bytes_in: counter(
-                "kafka_server_brokertopicmetrics_replicationbytesin_total",
-                "Bytes that followers here got from leaders.",
-            ),
-            reassignment_bytes_in: counter(
-                "kafka_server_brokertopicmetrics_reassignmentbytesin_total",
-                "Bytes that replicas here got from leaders while they were being added.",
-            ),
-            bytes_out: counter(
-                "kafka_server_brokertopicmetrics_replicationbytesout_total",
-                "Bytes that followers elsewhere got from here.",
-            ),
-            reassignment_bytes_out: counter(
-                "kafka_server_brokertopicmetrics_reassignmentbytesout_total",
-                "Bytes that replicas elsewhere got from here while they were being added.",
-            ),
-            damaged: counter(
-                "taffrail_replica_damaged_answers_total",
-                "Answers of leaders with records that were damaged or out of place.",
-            ),
-            truncations: counter("taffrail_replica_truncations_total", "Logs of followers whose end was cut."),
-            lost_records: counter(
-                "taffrail_replica_committed_records_lost_total",
-                "Committed records that followers had to cut, after an unclean election.",
-            ),
+            bytes_in: counter(&table::REPLICATION_BYTES_IN),
+            reassignment_bytes_in: counter(&table::REASSIGNMENT_BYTES_IN),
+            bytes_out: counter(&table::REPLICATION_BYTES_OUT),
+            reassignment_bytes_out: counter(&table::REASSIGNMENT_BYTES_OUT),
+            damaged: counter(&table::DAMAGED_ANSWERS),
+            truncations: counter(&table::TRUNCATIONS),
+            lost_records: counter(&table::LOST_RECORDS),
             standings: Arc::default(),
         };
         register(registry, Lags::new(metrics.clone()));
@@ -106,6 +89,10 @@ impl FollowerMetrics {
     }
 }
 
+/// What is read of the standings.
+const SHOWN: [&Metric; 4] =
+    [&table::FOLLOWER_MAX_LAG, &table::FAILED_PARTITIONS, &table::DEAD_FETCHERS, &table::FOLLOWER_LAG];
+
 /// Reads the standings at each scrape.
 #[derive(Clone)]
 struct Lags {
@@ -115,34 +102,15 @@ struct Lags {
 
 impl Lags {
     fn new(metrics: FollowerMetrics) -> Self {
-        let gauges = [max_lag(), failed(), dead(), consumer_lag()];
-        let descriptions = gauges.iter().flat_map(|gauge| gauge.desc().into_iter().cloned()).collect();
+        let descriptions =
+            SHOWN.iter().flat_map(|metric| gauges(metric).desc().into_iter().cloned().collect::<Vec<_>>());
+        let descriptions = descriptions.collect();
         Self { metrics, descriptions: Arc::new(descriptions) }
     }
 }
 
-fn gauges(name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
-    made(IntGaugeVec::new(Opts::new(name, help), labels))
-}
-
-fn max_lag() -> IntGaugeVec {
-    let help = "Committed records that the follower furthest behind has not got.";
-    gauges("kafka_server_replicafetchermanager_maxlag", help, &["clientId"])
-}
-
-fn failed() -> IntGaugeVec {
-    let help = "Partitions that are not fetched because their log here refuses.";
-    gauges("kafka_server_replicafetchermanager_failedpartitionscount", help, &["clientId"])
-}
-
-fn dead() -> IntGaugeVec {
-    let help = "Fetchers that ended, which none does while the broker runs.";
-    gauges("kafka_server_replicafetchermanager_deadthreadcount", help, &["clientId"])
-}
-
-fn consumer_lag() -> IntGaugeVec {
-    let help = "Committed records that a follower has not got; partitions without a series lack none.";
-    gauges("kafka_server_fetcherlagmetrics_consumerlag", help, &["clientId", "topic", "partition"])
+fn gauges(metric: &Metric) -> IntGaugeVec {
+    made(IntGaugeVec::new(table::opts(metric), metric.labels))
 }
 
 impl Collector for Lags {
@@ -158,7 +126,7 @@ impl Collector for Lags {
             (behind, standings.failed.len())
         };
         behind.sort_by_key(|(_, lag)| std::cmp::Reverse(*lag));
-        let (largest, failed, dead, lags) = (max_lag(), failed(), dead(), consumer_lag());
+        let [largest, failed, dead, lags] = SHOWN.map(|metric| gauges(metric));
         largest.with_label_values(&[CLIENT_ID]).set(behind.first().map_or(0, |(_, lag)| *lag));
         failed.with_label_values(&[CLIENT_ID]).set(failures as i64);
         dead.with_label_values(&[CLIENT_ID]).set(0);

@@ -2,19 +2,26 @@
 //!
 //! Hot paths hold handles to their counters: counting is one atomic addition and looks nothing up.
 
+mod families;
 mod followers;
-mod partitions;
+mod lines;
+mod options;
 mod requests;
 mod resources;
+mod scrape;
+mod table;
 mod topics;
 
 use prometheus::core::Collector;
-use prometheus::{IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{IntCounter, IntGauge, IntGaugeVec, Registry};
+use taffrail_core::metric::Metric;
 
 pub(crate) use followers::FollowerMetrics;
-pub(crate) use partitions::PartitionMetrics;
+pub use lines::write_head;
+pub use options::{Granularity, ScrapeOptions};
 pub(crate) use requests::RequestMetrics;
 pub(crate) use resources::ResourceMetrics;
+pub use scrape::Scrape;
 pub(crate) use topics::{TopicCounters, TopicMetrics};
 
 /// All counters of a broker.
@@ -53,34 +60,31 @@ impl Metrics {
     /// Counters at zero, in a registry of their own.
     pub fn new() -> Self {
         let registry = Registry::new();
-        let replicas = |name: &str, help: &str| {
-            let name = format!("kafka_server_replicamanager_{name}");
-            register(&registry, made(IntGauge::new(name, help)))
-        };
+        let gauge = |metric: &Metric| register(&registry, made(IntGauge::with_opts(table::opts(metric))));
         // They count from the start, so that a rate over them is there before the first one.
-        let counter = |name: &str, help: &str| {
-            let name = format!("kafka_server_replicamanager_{name}_total");
-            register(&registry, made(IntCounter::new(name, help)))
-        };
-        let connections = made(IntGaugeVec::new(
-            Opts::new("kafka_server_socket_server_metrics_connection_count", "Open connections."),
-            &["listener"],
-        ));
+        let counter = |metric: &Metric| register(&registry, made(IntCounter::with_opts(table::opts(metric))));
+        let connections = &table::CONNECTIONS;
+        let connections = made(IntGaugeVec::new(table::opts(connections), connections.labels));
         Self {
             topics: TopicMetrics::new(&registry),
             requests: RequestMetrics::new(&registry),
             followers: FollowerMetrics::new(&registry),
             connections: register(&registry, connections),
-            leader_count: replicas("leadercount", "Partitions that this broker leads."),
-            partition_count: replicas("partitioncount", "Partitions that this broker keeps a replica of."),
-            offline_replica_count: replicas("offlinereplicacount", "Replicas that cannot serve."),
-            under_replicated: replicas("underreplicatedpartitions", "Led partitions with replicas out of sync."),
-            under_min_isr: replicas("underminisrpartitioncount", "Led partitions below their minimum of replicas."),
-            at_min_isr: replicas("atminisrpartitioncount", "Led partitions at their minimum of replicas."),
-            isr_shrinks: counter("isrshrinks", "How often a replica fell out of sync."),
-            isr_expands: counter("isrexpands", "How often a replica came back in sync."),
+            leader_count: gauge(&table::LEADER_COUNT),
+            partition_count: gauge(&table::PARTITION_COUNT),
+            offline_replica_count: gauge(&table::OFFLINE_REPLICAS),
+            under_replicated: gauge(&table::UNDER_REPLICATED),
+            under_min_isr: gauge(&table::UNDER_MIN_ISR),
+            at_min_isr: gauge(&table::AT_MIN_ISR),
+            isr_shrinks: counter(&table::ISR_SHRINKS),
+            isr_expands: counter(&table::ISR_EXPANDS),
             registry,
         }
+    }
+
+    /// All that a broker tells of itself, in the order of the names.
+    pub fn table() -> &'static [Metric] {
+        table::table()
     }
 
     /// Adds numbers that are read at each scrape.

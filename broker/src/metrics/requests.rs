@@ -1,11 +1,11 @@
 //! Requests by kind.
 
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
 use taffrail_core::collections::HashMap;
 use taffrail_protocol::versions::ApiKey;
 use taffrail_runtime::time;
 
-use super::{made, register};
+use super::{made, register, table};
 
 /// Bounds of the histogram in seconds: from what an append takes to what a waiting fetch does.
 const BUCKETS: [f64; 12] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
@@ -22,13 +22,10 @@ struct OfKey {
 
 impl RequestMetrics {
     pub(super) fn new(registry: &Registry) -> Self {
-        let opts = Opts::new("kafka_network_requestmetrics_requests_total", "Requests that were answered.");
-        let counts = register(registry, made(IntCounterVec::new(opts, &["request"])));
-        let opts = HistogramOpts::new(
-            "taffrail_request_duration_seconds",
-            "Time from a request's arrival to its answer, without the time to send it.",
-        );
-        let durations = register(registry, made(HistogramVec::new(opts.buckets(BUCKETS.to_vec()), &["request"])));
+        let requests = &table::REQUESTS;
+        let counts = register(registry, made(IntCounterVec::new(table::opts(requests), requests.labels)));
+        let opts = table::histogram_opts(&table::REQUEST_SECONDS, &BUCKETS);
+        let durations = register(registry, made(HistogramVec::new(opts, table::REQUEST_SECONDS.labels)));
         let of_key = |key: &ApiKey| {
             let count = counts.with_label_values(&[key.name()]);
             (key.code(), OfKey { count, duration: durations.with_label_values(&[key.name()]) })

@@ -5,20 +5,12 @@ use std::sync::Weak;
 use prometheus::IntGauge;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
+use taffrail_core::metric::Metric;
 use taffrail_runtime::open_files;
 
-use super::made;
+use super::table::{AVAILABLE_BYTES, LOW_SPACE, OPEN_FILES, OPEN_FILES_MAX, TOTAL_BYTES};
+use super::{made, table};
 use crate::broker::Broker;
-
-/// One number: its name, what it means.
-type Named = (&'static str, &'static str);
-
-const OPEN_FILES: Named = ("process_open_fds", "Files and sockets that the process has open.");
-const OPEN_FILES_MAX: Named = ("process_max_fds", "Files and sockets that the process may have open.");
-const TOTAL_BYTES: Named = ("taffrail_log_dir_total_bytes", "Size of the data directory's volume.");
-const AVAILABLE_BYTES: Named = ("taffrail_log_dir_available_bytes", "Free bytes on the data directory's volume.");
-const LOW_SPACE: Named =
-    ("taffrail_log_dir_low_space", "1 = the data directory's volume is nearly full; appends are refused soon.");
 
 /// Reads them at each scrape.
 pub(crate) struct ResourceMetrics {
@@ -28,14 +20,14 @@ pub(crate) struct ResourceMetrics {
 
 impl ResourceMetrics {
     pub(crate) fn new(broker: Weak<Broker>) -> Self {
-        let all = [OPEN_FILES, OPEN_FILES_MAX, TOTAL_BYTES, AVAILABLE_BYTES, LOW_SPACE];
-        let descriptions = all.iter().flat_map(|named| gauge(*named).desc().into_iter().cloned().collect::<Vec<_>>());
+        let all = [&OPEN_FILES, &OPEN_FILES_MAX, &TOTAL_BYTES, &AVAILABLE_BYTES, &LOW_SPACE];
+        let descriptions = all.iter().flat_map(|metric| gauge(metric).desc().into_iter().cloned().collect::<Vec<_>>());
         Self { broker, descriptions: descriptions.collect() }
     }
 }
 
-fn gauge((name, help): Named) -> IntGauge {
-    made(IntGauge::new(name, help))
+fn gauge(metric: &Metric) -> IntGauge {
+    made(IntGauge::with_opts(table::opts(metric)))
 }
 
 impl Collector for ResourceMetrics {
@@ -46,18 +38,18 @@ impl Collector for ResourceMetrics {
     /// What cannot be told is left out: a zero would be a lie.
     fn collect(&self) -> Vec<MetricFamily> {
         let Some(broker) = self.broker.upgrade() else { return Vec::new() };
-        let mut values = vec![(OPEN_FILES_MAX, open_files::limit())];
+        let mut values = vec![(&OPEN_FILES_MAX, open_files::limit())];
         if let Ok(count) = open_files::count() {
-            values.push((OPEN_FILES, count));
+            values.push((&OPEN_FILES, count));
         }
         if let Ok(space) = broker.replicas.storage().space() {
-            values.push((TOTAL_BYTES, space.total));
-            values.push((AVAILABLE_BYTES, space.available));
-            values.push((LOW_SPACE, u64::from(space.is_low())));
+            values.push((&TOTAL_BYTES, space.total));
+            values.push((&AVAILABLE_BYTES, space.available));
+            values.push((&LOW_SPACE, u64::from(space.is_low())));
         }
         let mut families = Vec::new();
-        for (named, value) in values {
-            let gauge = gauge(named);
+        for (metric, value) in values {
+            let gauge = gauge(metric);
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
             families.extend(gauge.collect());
         }

@@ -1,8 +1,9 @@
 //! Traffic by topic.
 
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{IntCounter, IntCounterVec, Registry};
+use taffrail_core::metric::Metric;
 
-use super::{made, register};
+use super::{made, register, table};
 
 /// Counters of all topics. Clones share them.
 #[derive(Clone)]
@@ -36,18 +37,16 @@ pub(crate) struct TopicCounters {
 
 impl TopicMetrics {
     pub(super) fn new(registry: &Registry) -> Self {
-        let counter = |name: &str, help: &str| {
-            let opts = Opts::new(format!("kafka_server_brokertopicmetrics_{name}_total"), help);
-            register(registry, made(IntCounterVec::new(opts, &["topic"])))
-        };
+        let counter =
+            |metric: &Metric| register(registry, made(IntCounterVec::new(table::opts(metric), metric.labels)));
         Self {
-            bytes_in: counter("bytesin", "Bytes that clients produced."),
-            bytes_out: counter("bytesout", "Bytes that clients fetched."),
-            messages_in: counter("messagesin", "Records that clients produced."),
-            produce_requests: counter("totalproducerequests", "Produce requests by partition."),
-            failed_produce_requests: counter("failedproducerequests", "Failed produce requests by partition."),
-            fetch_requests: counter("totalfetchrequests", "Fetch requests by partition."),
-            failed_fetch_requests: counter("failedfetchrequests", "Failed fetch requests by partition."),
+            bytes_in: counter(&table::BYTES_IN),
+            bytes_out: counter(&table::BYTES_OUT),
+            messages_in: counter(&table::MESSAGES_IN),
+            produce_requests: counter(&table::PRODUCE_REQUESTS),
+            failed_produce_requests: counter(&table::FAILED_PRODUCE_REQUESTS),
+            fetch_requests: counter(&table::FETCH_REQUESTS),
+            failed_fetch_requests: counter(&table::FAILED_FETCH_REQUESTS),
         }
     }
 

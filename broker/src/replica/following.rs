@@ -78,6 +78,10 @@ impl Partition {
         }
         let offsets = self.log.offsets();
         let (known, end_offset) = (offsets.high_watermark, offsets.end_offset);
+        // What a follower that is behind copies now is older than that.
+        if let (Some(first), true) = (batches.first(), leader_high_watermark <= end_offset) {
+            self.append_times.note(first.header().base_offset, now_ms);
+        }
         let reached = follower_high_watermark(known, leader_high_watermark, end_offset);
         if reached > known {
             self.log.advance_high_watermark(reached);

@@ -58,6 +58,13 @@ impl Standing {
     }
 }
 
+impl Standing {
+    /// Whether it is led here with replicas out of sync.
+    pub(super) fn is_under_replicated(self) -> bool {
+        self.is_under_replicated
+    }
+}
+
 impl Gauges {
     pub(super) fn of(metrics: &Metrics) -> Self {
         Self {

@@ -101,6 +101,7 @@ impl Partition {
             done(result.map_err(|error| append_refusal(&error)));
         });
         if let Some((base_offset, end_offset)) = range {
+            self.append_times.note(base_offset, now_ms);
             let counters = &self.topic.counters;
             counters.bytes_in.inc_by(bytes);
             counters.messages_in.inc_by(records);

@@ -3,6 +3,7 @@
 //! The manager follows the metadata: what an image says about topics is made true here before the image is published, so
 //! a leader that clients are shown has its log open. What that costs is in proportion to what changed.
 
+mod append_times;
 mod commits;
 mod env;
 mod following;

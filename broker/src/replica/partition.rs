@@ -11,9 +11,11 @@ use taffrail_core::event::PartitionState;
 use taffrail_core::ids::{BrokerId, LeaderEpoch, Offset, PartitionIndex};
 use taffrail_core::image::{MetadataImage, PartitionKey};
 use taffrail_core::partition::{Leadership, check_leader_epoch};
+use taffrail_runtime::time;
 use taffrail_storage::{Log, LogObserver, ReadError};
 use tokio::sync::Notify;
 
+use super::append_times::AppendTimes;
 use super::commits::Commits;
 use super::env::Env;
 use super::gauges::Standing;
@@ -33,8 +35,12 @@ pub(crate) struct Partition {
     /// Why it is not here any more.
     gone: OnceLock<ErrorCode>,
     standing: Mutex<Standing>,
+    /// Since when it has been led with replicas out of sync.
+    under_replicated_since: Mutex<Option<time::Instant>>,
     /// Bytes that were appended since the high watermark reached the end of the log; some may be committed.
     pub(super) uncommitted_bytes: AtomicI64,
+    /// When its records were appended here.
+    pub(super) append_times: AppendTimes,
     /// Producers that wait for the high watermark.
     pub(super) commits: Commits,
     /// Who reads up to the high watermark.
@@ -104,7 +110,9 @@ impl Partition {
             office: RwLock::default(),
             gone: OnceLock::new(),
             standing: Mutex::new(Standing::GONE),
+            under_replicated_since: Mutex::default(),
             uncommitted_bytes: AtomicI64::new(0),
+            append_times: AppendTimes::default(),
             commits: Commits::default(),
             readers: Subscribers::default(),
             followers: Subscribers::default(),
@@ -123,6 +131,12 @@ impl Partition {
     /// Topic and number.
     pub(crate) fn key(&self) -> PartitionKey {
         (self.topic.id, self.index)
+    }
+
+    /// When the record at `offset` was appended here, in milliseconds since 1970, for a log that ends at `end`; `None` = that
+    /// was before this process.
+    pub(crate) fn appended_at(&self, offset: Offset, end: Offset) -> Option<i64> {
+        self.append_times.of(offset, end)
     }
 
     /// Who keeps and leads it, as far as this broker knows.
@@ -189,6 +203,14 @@ impl Partition {
         let mut standing = self.standing.lock();
         self.env.gauges.change(*standing, now);
         *standing = now;
+        let mut since = self.under_replicated_since.lock();
+        *since = now.is_under_replicated().then(|| since.unwrap_or_else(time::monotonic));
+    }
+
+    /// How long it has been led here with replicas out of sync, in seconds; `None` = it is not so.
+    pub(crate) fn under_replicated_seconds(&self) -> Option<i64> {
+        let since = *self.under_replicated_since.lock();
+        since.map(|since| i64::try_from((time::monotonic() - since).as_secs()).unwrap_or(i64::MAX))
     }
 
     /// Refuses who believes in another leader epoch, or asks a broker that does not lead. `epoch` -1 = does not say.
@@ -214,6 +236,12 @@ impl Partition {
     /// What the topic sets as `min.insync.replicas`.
     pub(super) fn configured_minimum(&self) -> usize {
         usize::try_from(self.topic.settings.load().config.min_insync_replicas).unwrap_or(1)
+    }
+
+    /// How many replicas in sync it has beyond its minimum.
+    pub(crate) fn in_sync_margin(&self) -> i64 {
+        let state = self.state.load();
+        state.isr.len() as i64 - state.min_in_sync(self.configured_minimum()) as i64
     }
 
     /// Whether its replicas in sync are fewer than (`Less`), just (`Equal`) or more than its minimum.

@@ -14,6 +14,7 @@ use taffrail_core::collections::HashMap;
 use taffrail_core::config::BrokerConfig;
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::Listener;
+use taffrail_core::ids::BrokerId;
 use taffrail_core::image::PartitionKey;
 use taffrail_protocol::data::TopicRef;
 use taffrail_protocol::fetch::{FetchPartition, FetchResponse, FollowerRequest};
@@ -208,21 +209,14 @@ impl Fetcher {
     }
 
     fn peer(&self) -> Option<Peer> {
-        let (config, image) = (self.config(), self.broker.metadata.image());
+        let config = self.config();
         let bytes = |value: i32| usize::try_from(value).unwrap_or(0);
-        let listener = inter_broker(&config, &image.broker(self.id.leader)?.listeners)?;
-        Some(Peer {
-            address: address(listener),
-            id: self.id.leader,
-            cluster_id: image.cluster_id(),
-            client_id: format!("broker-{}-fetcher-{}", self.broker.id, self.id.number),
-            // No batch is larger than the request that brought it.
-            answer_max_bytes: bytes(config.replica_fetch_response_max_bytes)
-                .saturating_add(bytes(config.socket_request_max_bytes))
-                .saturating_add(HEADS_MAX_BYTES),
-            timeout: millis(config.replica_socket_timeout_ms),
-            secret: self.broker.cluster_secret().cloned(),
-        })
+        // No batch is larger than the request that brought it.
+        let answer_max_bytes = bytes(config.replica_fetch_response_max_bytes)
+            .saturating_add(bytes(config.socket_request_max_bytes))
+            .saturating_add(HEADS_MAX_BYTES);
+        let client_id = format!("broker-{}-fetcher-{}", self.broker.id, self.id.number);
+        peer(&self.broker, self.id.leader, client_id, answer_max_bytes)
     }
 
     /// Says that the leader is not heard; once, until it is again.
@@ -429,6 +423,21 @@ fn on_wire(asked: &Asked, max_bytes: i32) -> (taffrail_core::ids::TopicId, Fetch
 }
 
 /// The listener by which brokers reach the one that has these.
+/// Another broker, where the metadata say that it is.
+pub(crate) fn peer(broker: &Broker, id: BrokerId, client_id: String, answer_max_bytes: usize) -> Option<Peer> {
+    let (config, image) = (broker.config.load(), broker.metadata.image());
+    let listener = inter_broker(&config, &image.broker(id)?.listeners)?;
+    Some(Peer {
+        address: address(listener),
+        id,
+        cluster_id: image.cluster_id(),
+        client_id,
+        answer_max_bytes,
+        timeout: millis(config.replica_socket_timeout_ms),
+        secret: broker.cluster_secret().cloned(),
+    })
+}
+
 fn inter_broker<'a>(config: &BrokerConfig, listeners: &'a [Listener]) -> Option<&'a Listener> {
     let named = config.inter_broker_listener_name.as_deref();
     let named = named.and_then(|name| listeners.iter().find(|listener| &*listener.name == name));

@@ -49,7 +49,7 @@ const FORGOTTEN: usize = 8;
 
 /// Why a connection is of no use, or of no use any more.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LinkError {
+pub(crate) enum LinkError {
     #[error("{address} cannot be reached")]
     Dial { address: String, source: io::Error },
     #[error("the connection broke")]
@@ -80,7 +80,7 @@ pub(super) enum LinkError {
 
 impl LinkError {
     /// What happened, with what caused it.
-    pub(super) fn in_full(&self) -> String {
+    pub(crate) fn in_full(&self) -> String {
         let causes = std::iter::successors(std::error::Error::source(self), |error| error.source());
         causes.fold(self.to_string(), |text, cause| format!("{text}: {cause}"))
     }
@@ -88,7 +88,7 @@ impl LinkError {
 
 /// Whom to talk to, and how.
 #[derive(Debug, Clone)]
-pub(super) struct Peer {
+pub(crate) struct Peer {
     /// Host and port.
     pub(super) address: String,
     pub(super) id: BrokerId,
@@ -104,7 +104,7 @@ pub(super) struct Peer {
 }
 
 /// A connection that has been introduced.
-pub(super) struct Link {
+pub(crate) struct Link {
     stream: TcpStream,
     client_id: String,
     frames: FrameReader,
@@ -120,12 +120,12 @@ pub(super) struct Link {
     /// Version in which the peer is asked to fetch.
     pub(super) fetch_version: i16,
     /// Version in which it is asked for offsets.
-    pub(super) list_offsets_version: i16,
+    pub(crate) list_offsets_version: i16,
 }
 
 impl Link {
     /// Connects to a peer and asks for its versions. Its name is resolved anew.
-    pub(super) async fn dial(peer: &Peer) -> Result<Self, LinkError> {
+    pub(crate) async fn dial(peer: &Peer) -> Result<Self, LinkError> {
         time::timeout(peer.timeout, Self::introduce(peer)).await.map_err(|_| LinkError::Silent)?
     }
 
@@ -190,7 +190,7 @@ impl Link {
     }
 
     /// Sends the request that `encode` appends to a buffer, given its number and our name.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &mut self,
         encode: impl FnOnce(i32, &str, &mut BytesMut) -> Result<(), EncodeError>,
     ) -> Result<(), LinkError> {
@@ -212,7 +212,7 @@ impl Link {
     }
 
     /// The frame (without its size) of the next answer. Nothing is lost when the future is dropped.
-    pub(super) async fn receive(&mut self) -> Result<Bytes, LinkError> {
+    pub(crate) async fn receive(&mut self) -> Result<Bytes, LinkError> {
         loop {
             if let Some(frame) = self.frames.next(&mut self.received)? {
                 self.note_size(frame.len());

@@ -18,6 +18,8 @@ mod position;
 mod range;
 mod work;
 
+pub(crate) use fetcher::peer;
 pub(crate) use fetchers::Fetchers;
 pub(crate) use isr::IsrChanges;
 pub use isr::keep_in_sync;
+pub(crate) use link::{Link, LinkError};

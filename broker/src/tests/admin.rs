@@ -157,12 +157,12 @@ async fn traffic_and_partitions_are_counted_under_kafkas_names() {
     client.create_topic("counted", 2, &[]).await;
     client.produce("counted", 1, batch(&[b"a", b"b"])).await;
     client.fetch("counted", 1, 0, 0).await;
-    let printed = cluster.metrics();
+    let printed = cluster.metrics() + &cluster.scraped().await;
     for line in [
         "kafka_server_brokertopicmetrics_messagesin_total{topic=\"counted\"} 2",
         "kafka_server_brokertopicmetrics_totalfetchrequests_total{topic=\"counted\"} 1",
-        "kafka_log_log_logendoffset{partition=\"1\",topic=\"counted\"} 2",
-        "kafka_cluster_partition_insyncreplicascount{partition=\"0\",topic=\"counted\"} 1",
+        "kafka_log_log_logendoffset{topic=\"counted\",partition=\"1\"} 2",
+        "kafka_cluster_partition_insyncreplicascount{topic=\"counted\",partition=\"0\"} 1",
         "kafka_server_replicamanager_leadercount 2",
         "kafka_server_replicamanager_isrshrinks_total 0",
         "kafka_network_requestmetrics_requests_total{request=\"Produce\"} 1",

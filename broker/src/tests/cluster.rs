@@ -41,7 +41,7 @@ use tokio::sync::Mutex;
 
 use crate::broker::Answer;
 use crate::replica::Partition;
-use crate::{Broker, BrokerParts, Committed, Controller, Loggers, keep_in_sync};
+use crate::{Broker, BrokerParts, Committed, Controller, Loggers, Scrape, keep_in_sync};
 
 /// How long a test waits for what must happen.
 pub(super) const SOON: Duration = Duration::from_secs(10);
@@ -260,9 +260,17 @@ impl Cluster {
         self.broker.retry().await;
     }
 
-    /// What `/metrics` prints.
+    /// What `/metrics` prints of what is counted all the time.
     pub(super) fn metrics(&self) -> String {
         prometheus::TextEncoder::new().encode_to_string(&self.broker.metrics.registry.gather()).unwrap()
+    }
+
+    /// What it prints of partitions, groups and the broker as a whole.
+    pub(super) async fn scraped(&self) -> String {
+        let scrape = self.broker.scrape(&Arc::default()).await;
+        let mut text = String::new();
+        Scrape::metrics().for_each(|metric| scrape.write(metric.name, None, &mut text));
+        text
     }
 
     pub(super) async fn client(&self) -> Client {

@@ -11,6 +11,7 @@ mod followers;
 mod following;
 mod groups;
 mod introductions;
+mod lag;
 mod membership;
 mod produce;
 mod replicas;
