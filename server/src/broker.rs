@@ -137,7 +137,7 @@ async fn start(
     })
     .await
     .with_context(|| format!("broker {} cannot be part of cluster {cluster_id}", plan.id))?;
-    health.add(plan.id, broker.registry(), broker.unfenced());
+    health.add(broker.handle(), broker.unfenced());
     broker.serve(socket);
     health.set_ready(true);
     crate::cli::write(&format!("broker {} of cluster {cluster_id} listens at {told}\n", plan.id))?;

@@ -189,11 +189,6 @@ impl BrokerRole {
         Arc::clone(&self.broker)
     }
 
-    /// The broker's metrics.
-    pub(crate) fn registry(&self) -> prometheus::Registry {
-        self.broker.metrics.registry.clone()
-    }
-
     /// Tells at any time whether the broker is unfenced, as far as it knows.
     pub(crate) fn unfenced(&self) -> impl Fn() -> bool + Send + Sync + 'static {
         let broker = self.handle();

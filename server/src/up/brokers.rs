@@ -151,7 +151,7 @@ impl Brokers {
     /// Has the metrics and the health of all told.
     pub(super) fn tell(&self, health: &Health) {
         for role in &self.roles {
-            health.add(role.handle().id, role.registry(), role.unfenced());
+            health.add(role.handle(), role.unfenced());
         }
     }
 
