@@ -41,6 +41,9 @@ pub(crate) struct Attending {
     answers: Attendance,
     /// Metadata offset that the controller was told last.
     pub(crate) told: i64,
+    /// Whether the controller does not count the heartbeat by which the connection was opened, because none before it had
+    /// been answered.
+    pub(crate) is_uncounted: bool,
 }
 
 impl Attending {
@@ -94,7 +97,8 @@ impl ControllerHandle {
             let _ = heartbeats.try_send(heartbeat_to_message(first));
             let mut answers = controller.attend(ReceiverStream::new(receiver)).await?;
             let answer = answers.next().await?;
-            Ok((Attending { heartbeats, answers, told: first.metadata_offset }, answer))
+            let (told, is_uncounted) = (first.metadata_offset, first.unanswered);
+            Ok((Attending { heartbeats, answers, told, is_uncounted }, answer))
         };
         let (attending, answer) = self.call(open).await?;
         self.heard_of(answer.metadata_offset);

@@ -74,6 +74,8 @@ pub struct Registration {
     identity: BrokerIdentity,
     /// Whether the broker knows that it is fenced, so that the log says it once.
     fenced: bool,
+    /// Whether the last heartbeat had no answer. The controller does not count the next one then, but the one after it.
+    unanswered: bool,
     /// When it is due to say again how far followers are behind.
     lags_due: time::Instant,
     /// Metadata offset at which it handed over what it led.
@@ -93,8 +95,16 @@ impl Registration {
     ) -> Result<Self, RegistrationError> {
         let identity = BrokerIdentity { id: request.id, epoch: -1 };
         let lags_due = time::monotonic();
-        let mut registration =
-            Self { controllers, broker, request, identity, fenced: true, lags_due, leaving_since: None };
+        let mut registration = Self {
+            controllers,
+            broker,
+            request,
+            identity,
+            fenced: true,
+            unanswered: false,
+            lags_due,
+            leaving_since: None,
+        };
         or_stopping(shutdown, registration.renew()).await??;
         Ok(registration)
     }
@@ -188,16 +198,23 @@ impl Registration {
                 self.take_note(answer);
                 Ok(Some(attending))
             }
-            Ok(Err(error)) => self.renew_if_lost(error).await.map(|()| None),
-            Err(_) => Ok(None),
+            Ok(Err(error)) => {
+                self.unanswered = true;
+                self.renew_if_lost(error).await.map(|()| None)
+            }
+            Err(_) => {
+                self.unanswered = true;
+                Ok(None)
+            }
         }
     }
 
     /// Has heartbeats answered until something goes wrong.
     async fn pulse(&mut self, mut attending: Attending, interval: Duration) -> Result<(), RegistrationError> {
+        let mut pause = if attending.is_uncounted { Duration::ZERO } else { interval / PULSES };
         loop {
             tokio::select! {
-                () = time::sleep(interval / PULSES) => {}
+                () = time::sleep(std::mem::replace(&mut pause, interval / PULSES)) => {}
                 // Whoever leaves waits for this.
                 () = self.broker.metadata.someone_leaves(attending.told) => {}
             }
@@ -205,21 +222,31 @@ impl Registration {
                 Ok(answer) => self.take_note(answer),
                 Err(error) => {
                     tracing::info!(broker = %self.identity.id, %error, "the attendance at the controller ended");
+                    self.unanswered = true;
                     return self.renew_if_lost(error.into_refusal()).await;
                 }
             }
         }
     }
 
-    /// One heartbeat, by whichever controller can be reached; `None` = there is no answer, or the registration is new.
+    /// One heartbeat that counts, by whichever controller can be reached; `None` = there is no answer, or the registration
+    /// is new.
     async fn beat(&mut self) -> Result<Option<HeartbeatAnswer>, RegistrationError> {
-        match self.controllers.heartbeat(&self.heartbeat()).await {
-            Ok(answer) => {
-                self.take_note(answer);
-                Ok(Some(answer))
+        loop {
+            let was_unanswered = self.unanswered;
+            match self.controllers.heartbeat(&self.heartbeat()).await {
+                Ok(answer) => {
+                    self.take_note(answer);
+                    if !was_unanswered {
+                        return Ok(Some(answer));
+                    }
+                }
+                // The handle has tried for long enough; the session may end, but the broker goes on trying.
+                Err(error) => {
+                    self.unanswered = true;
+                    return self.renew_if_lost(error).await.map(|()| None);
+                }
             }
-            // The handle has tried for long enough; the session may end, but the broker goes on trying.
-            Err(error) => self.renew_if_lost(error).await.map(|()| None),
         }
     }
 
@@ -242,10 +269,12 @@ impl Registration {
             ready: self.leaving_since.is_none(),
             lags: Vec::new(),
             leaving_since: self.leaving_since,
+            unanswered: self.unanswered,
         }
     }
 
     fn take_note(&mut self, answer: HeartbeatAnswer) {
+        self.unanswered = false;
         if answer.fenced != self.fenced {
             self.fenced = answer.fenced;
             match answer.fenced {

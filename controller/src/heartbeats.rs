@@ -81,6 +81,7 @@ impl Heartbeats {
         let lags = lags_from_message(&request.lags).map_err(|error| Unanswered::Status(refused(&error)))?;
         refuse_unless_active(&self.raft, &self.liveness)?;
         let broker = BrokerIdentity { id: BrokerId(request.broker), epoch: request.epoch };
+        let sign = if request.unanswered { Sign::Unanswered } else { sign };
         let mut image = self.feed.image();
         let mut fenced = registration(&image, broker)?.fenced;
         self.sessions.heard(broker, sign, request.metadata_offset);
@@ -88,7 +89,7 @@ impl Heartbeats {
         // The epoch is the offset of the registration: who has applied that far knows itself, and all before.
         let caught_up = request.metadata_offset >= request.epoch;
         let mut metadata_offset = image.offset();
-        if fenced && caught_up && request.ready {
+        if fenced && caught_up && request.ready && !request.unanswered {
             metadata_offset = self.proposer.propose(Command::UnfenceBroker(broker)).await?.offset;
             // The disks may have taken their time.
             self.sessions.heard(broker, sign, request.metadata_offset);

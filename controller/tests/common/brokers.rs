@@ -127,7 +127,15 @@ pub(crate) fn partition(image: &MetadataImage, topic_id: Uuid) -> Arc<PartitionS
 
 pub(crate) fn beat(identity: BrokerIdentity, applied: i64, lags: LagReport, leaving_since: Option<i64>) -> Heartbeat {
     let ready = leaving_since.is_none();
-    Heartbeat { broker: identity.id, epoch: identity.epoch, metadata_offset: applied, ready, lags, leaving_since }
+    Heartbeat {
+        broker: identity.id,
+        epoch: identity.epoch,
+        metadata_offset: applied,
+        ready,
+        lags,
+        leaving_since,
+        unanswered: false,
+    }
 }
 
 /// Attends at one controller after the other, for ever.

@@ -210,7 +210,15 @@ pub(crate) async fn register(calls: &Calls, incarnation: u8) -> BrokerIdentity {
 }
 
 pub(crate) fn heartbeat(epoch: i64, metadata_offset: i64) -> Heartbeat {
-    Heartbeat { broker: BrokerId(0), epoch, metadata_offset, ready: true, lags: Vec::new(), leaving_since: None }
+    Heartbeat {
+        broker: BrokerId(0),
+        epoch,
+        metadata_offset,
+        ready: true,
+        lags: Vec::new(),
+        leaving_since: None,
+        unanswered: false,
+    }
 }
 
 pub(crate) fn refusal(outcome: Result<(), CallError>) -> ErrorCode {

@@ -4,7 +4,8 @@
 //! - Its connection closes, and when nobody listens at its address any more its process has died.
 //! - A broker that attends (it has a heartbeat answered several times a second, over one connection) falls silent for a
 //!   sixth of the timeout: its process has stopped, or it is cut off. Whether its connection stays or closes makes no
-//!   difference: one that hears nothing any more closes it, while what it sends may still arrive.
+//!   difference: one that hears nothing any more closes it, while what it sends may still arrive. What arrives from a broker
+//!   that says itself that it had no answer before does not count, until it has one.
 //!
 //! Because a fault of the controller's own network can look the same for all brokers, only one at a time is fenced by these
 //! rules; the others have their timeouts. A connection that merely closes, and a listener that merely does not answer,
@@ -42,6 +43,8 @@ pub enum Sign {
     Call,
     /// Over the connection that it has just for that.
     Attendance,
+    /// In either way, but it had no answer the last time: it may be one that is heard and hears nothing.
+    Unanswered,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +69,12 @@ impl BrokerSessions {
     /// counts no more.
     pub fn heard(&mut self, broker: BrokerIdentity, sign: Sign, applied: i64, now_ms: i64) {
         if self.sessions.get(&broker.id).is_some_and(|session| session.epoch > broker.epoch) {
+            return;
+        }
+        if sign == Sign::Unanswered {
+            if let Some(session) = self.sessions.get_mut(&broker.id).filter(|session| session.epoch == broker.epoch) {
+                session.applied = applied;
+            }
             return;
         }
         let attends = sign == Sign::Attendance;

@@ -27,6 +27,8 @@ pub struct Heartbeat {
     pub lags: LagReport,
     /// The metadata offset at which it handed over what it led, if it wants to stop.
     pub leaving_since: Option<i64>,
+    /// Whether the heartbeat before this one had no answer.
+    pub unanswered: bool,
 }
 
 /// What the controller says to a living broker.
@@ -58,6 +60,7 @@ pub fn heartbeat_to_message(heartbeat: &Heartbeat) -> v1::HeartbeatRequest {
         forwarded: false,
         lags: lags.collect(),
         leaving_since: heartbeat.leaving_since,
+        unanswered: heartbeat.unanswered,
     }
 }
 

@@ -152,6 +152,24 @@ fn whoever_does_not_attend_and_is_silent_is_dialled_once_and_fenced_only_if_nobo
 }
 
 #[test]
+fn a_broker_that_is_heard_and_hears_nothing_is_missed_as_if_it_were_silent() {
+    let cluster = Cluster::with_brokers(2);
+    let mut sessions = BrokerSessions::begin(6 * TIMEOUT_MS, 0);
+    let (deaf, other) = (cluster.identity(0), cluster.identity(1));
+    attends(&mut sessions, deaf, 100);
+    attends(&mut sessions, other, 100);
+    for now_ms in [600, 1_000] {
+        // Over a new connection or by way of another controller: what it says of itself is the same.
+        sessions.heard(deaf, Sign::Unanswered, 0, now_ms);
+        attends(&mut sessions, other, now_ms);
+    }
+    assert_eq!(ids_of(&sessions.silent(&cluster.image, 1_099)), [] as [i32; 0]);
+    assert_eq!(ids_of(&sessions.silent(&cluster.image, 1_100)), [0]);
+    heard(&mut sessions, deaf, 1_100);
+    assert_eq!(ids_of(&sessions.silent(&cluster.image, 1_200)), [] as [i32; 0], "it has had an answer");
+}
+
+#[test]
 fn a_broker_that_is_alone_has_its_whole_timeout() {
     let cluster = Cluster::with_brokers(1);
     let mut sessions = BrokerSessions::begin(6 * TIMEOUT_MS, 0);
