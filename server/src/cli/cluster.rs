@@ -1,25 +1,21 @@
 //! `taffrail cluster` and what `taffrail broker` does to a running broker: questions and requests to the controllers.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
-use taffrail_client::controller::ControllerClient;
-use taffrail_core::control::{
-    AffectedPartition, Behind, Command, JudgeRestart, Reply, RestartVerdict, SmallPartitions,
-};
+use taffrail_core::control::{AffectedPartition, Behind, Command, RestartVerdict, SmallPartitions};
 use taffrail_core::event::BrokerDuty;
 use taffrail_core::ids::BrokerId;
 use taffrail_core::image::MetadataImage;
-use taffrail_protocol::rpc::{Quorum, Update};
+use taffrail_protocol::rpc::Quorum;
 use taffrail_runtime::{task, time};
 
-use super::{Format, print, table};
+use super::asked::{AskArgs, Asked};
+use super::grant::GrantCommand;
+use super::{print, table};
 use crate::exit::Exit;
-use crate::nodes;
 
 /// Threads of a command that only asks.
 const THREADS: usize = 1;
@@ -27,29 +23,15 @@ const THREADS: usize = 1;
 /// A controller that has not answered the active one for so long counts as missing.
 const CONTROLLER_SILENCE_MAX_MS: i64 = 5_000;
 
-/// Where the controllers are, and how to print what they say.
-#[derive(Args, Debug)]
-pub(crate) struct AskArgs {
-    /// Addresses of the controllers
-    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required = true, env = "TAFFRAIL_CONTROLLERS")]
-    controllers: Vec<String>,
-    /// File with the secret that all processes of the cluster share
-    #[arg(long, value_name = "FILE", env = "TAFFRAIL_CLUSTER_SECRET_FILE")]
-    cluster_secret_file: Option<PathBuf>,
-    /// How long to wait for them, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 10_000)]
-    timeout_ms: u64,
-    /// How to print the answer
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
-}
-
 #[derive(Subcommand, Debug)]
 pub(crate) enum Question {
     /// Say whether brokers may be taken down, and if not, which partitions stand in the way
     Explain(ExplainArgs),
     /// Say how controllers, brokers and partitions are; the exit code is 10 unless all are well
     Health(AskArgs),
+    /// Ask for the permission to take brokers down, give it back, or see who has it
+    #[command(subcommand)]
+    Grant(GrantCommand),
 }
 
 /// Arguments of `cluster explain`.
@@ -67,12 +49,21 @@ pub(crate) struct ExplainArgs {
 
 /// What counts for partitions that have no more replicas than must be in sync.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum SmallPolicy {
+pub(super) enum SmallPolicy {
     /// They are listed
     #[default]
     Warn,
     /// They stand in the way
     Block,
+}
+
+impl From<SmallPolicy> for SmallPartitions {
+    fn from(policy: SmallPolicy) -> Self {
+        match policy {
+            SmallPolicy::Warn => Self::Warn,
+            SmallPolicy::Block => Self::Block,
+        }
+    }
 }
 
 #[derive(Subcommand, Debug)]
@@ -100,6 +91,7 @@ pub(super) fn run(question: &Question) -> anyhow::Result<Exit> {
     match question {
         Question::Explain(args) => task::block_on(THREADS, explain(args))?,
         Question::Health(args) => task::block_on(THREADS, health(args))?,
+        Question::Grant(command) => task::block_on(THREADS, command.run())?,
     }
 }
 
@@ -113,59 +105,9 @@ pub(super) fn change_duty(command: &BrokerCommand) -> anyhow::Result<Exit> {
     task::block_on(THREADS, set_duty(args, duty))?
 }
 
-/// The way to the controllers.
-struct Asked {
-    client: ControllerClient,
-    timeout: Duration,
-    output: Format,
-}
-
-impl Asked {
-    fn of(args: &AskArgs) -> anyhow::Result<Self> {
-        nodes::check(0, &args.controllers)?;
-        let secret = nodes::cluster_secret(args.cluster_secret_file.as_deref())?;
-        let members = args.controllers.iter().map(|address| nodes::controller(address, secret.as_ref())).collect();
-        let timeout = Duration::from_millis(args.timeout_ms);
-        Ok(Self { client: ControllerClient::new(members)?, timeout, output: args.output })
-    }
-
-    async fn propose(&self, command: Command) -> anyhow::Result<Reply> {
-        Ok(self.client.propose(&command, self.timeout).await?.reply)
-    }
-
-    async fn judge(&self, brokers: BTreeSet<BrokerId>, policy: SmallPartitions) -> anyhow::Result<RestartVerdict> {
-        match self.propose(Command::JudgeRestart(JudgeRestart { brokers, policy })).await? {
-            Reply::RestartJudged(verdict) => Ok(verdict),
-            other => bail!("the controller gave an answer to another question: {other:?}"),
-        }
-    }
-
-    /// The metadata as they are now.
-    async fn image(&self) -> anyhow::Result<MetadataImage> {
-        let status = self.client.status(self.timeout).await?;
-        let mut image = MetadataImage::default();
-        let mut stream = self.client.follow(0, status.cluster_id, self.timeout).await?;
-        let reading = async {
-            while image.offset() < status.metadata_offset {
-                match stream.next().await? {
-                    Some(Update::Snapshot(snapshot)) => image = snapshot,
-                    Some(Update::Events(batch)) => batch.events.iter().try_for_each(|event| image.apply(event))?,
-                    None => bail!("the controller ended the stream of metadata"),
-                }
-            }
-            Ok(())
-        };
-        time::timeout(self.timeout, reading).await.map_err(|_| anyhow!("the metadata did not come in time"))??;
-        Ok(image)
-    }
-}
-
 async fn explain(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let asked = Asked::of(&args.ask)?;
-    let policy = match args.small {
-        SmallPolicy::Warn => SmallPartitions::Warn,
-        SmallPolicy::Block => SmallPartitions::Block,
-    };
+    let policy = args.small.into();
     let groups: Vec<BTreeSet<BrokerId>> = if args.brokers.is_empty() {
         asked.image().await?.brokers().keys().map(|id| BTreeSet::from([*id])).collect()
     } else {
@@ -184,11 +126,13 @@ async fn explain(args: &ExplainArgs) -> anyhow::Result<Exit> {
     Ok(if all_may { Exit::Done } else { Exit::Unhealthy })
 }
 
-fn ids(ids: impl IntoIterator<Item = BrokerId>) -> String {
+/// Numbers of brokers, as a list.
+pub(super) fn ids(ids: impl IntoIterator<Item = BrokerId>) -> String {
     ids.into_iter().map(|id| id.to_string()).collect::<Vec<_>>().join(",")
 }
 
-fn verdict_data(brokers: &BTreeSet<BrokerId>, verdict: &RestartVerdict) -> Value {
+/// A verdict for programs.
+pub(super) fn verdict_data(brokers: &BTreeSet<BrokerId>, verdict: &RestartVerdict) -> Value {
     let partition = |partition: &AffectedPartition| {
         let behind =
             |behind: &Behind| json!({ "broker": behind.broker.0, "away": behind.is_away, "records": behind.records });
@@ -214,7 +158,8 @@ fn verdict_data(brokers: &BTreeSet<BrokerId>, verdict: &RestartVerdict) -> Value
     })
 }
 
-fn verdict_text(brokers: &BTreeSet<BrokerId>, verdict: &RestartVerdict) -> String {
+/// A verdict for people.
+pub(super) fn verdict_text(brokers: &BTreeSet<BrokerId>, verdict: &RestartVerdict) -> String {
     let who = format!("broker{} {}", if brokers.len() == 1 { "" } else { "s" }, ids(brokers.iter().copied()));
     let mut lines = vec![format!("{who} {} go", if verdict.is_yes() { "may" } else { "may not" })];
     lines.extend(verdict.unknown.iter().map(|id| format!("  broker {id} is not registered")));

@@ -1,7 +1,9 @@
 //! The command line.
 
+mod asked;
 mod cluster;
 mod config;
+mod grant;
 mod output;
 mod validate;
 mod version;

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+mod grants;
+
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -22,6 +24,10 @@ use taffrail_runtime::{task, time};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const CLUSTER: &str = "AQEBAQEBAQEBAQEBAQEBAQ";
+
+fn binary() -> String {
+    std::env::var("TAFFRAIL_TEST_BIN").unwrap_or(env!("CARGO_BIN_EXE_taffrail").to_owned())
+}
 
 /// Controllers as processes.
 struct Processes {
@@ -48,8 +54,7 @@ impl Processes {
     }
 
     fn spawn(&self, index: usize, bootstrap: bool) -> Child {
-        let binary = std::env::var("TAFFRAIL_TEST_BIN").unwrap_or(env!("CARGO_BIN_EXE_taffrail").to_owned());
-        let mut command = Command::new(binary);
+        let mut command = Command::new(binary());
         command.env_clear().args(["controller", "--metrics", "off", "--cluster-id", CLUSTER]);
         command.args(["--node-id", &(index + 1).to_string(), "--listen", &self.addresses[index]]);
         command.args(["--controllers", &self.addresses.join(",")]);
@@ -110,7 +115,8 @@ fn setting(name: &str, default: usize) -> usize {
 }
 
 /// Brokers that are there by name only.
-async fn register_brokers(client: &ControllerClient, count: i32) {
+async fn register_brokers(client: &ControllerClient, count: i32) -> Vec<BrokerIdentity> {
+    let mut brokers = Vec::new();
     for id in (1..=count).map(BrokerId) {
         let register = RegisterBroker {
             id,
@@ -129,8 +135,11 @@ async fn register_brokers(client: &ControllerClient, count: i32) {
         };
         let registered = client.propose(&Change::RegisterBroker(register), PATIENCE).await.unwrap();
         let Reply::BrokerRegistered { epoch } = registered.reply else { panic!("{registered:?}") };
-        client.propose(&Change::UnfenceBroker(BrokerIdentity { id, epoch }), PATIENCE).await.unwrap();
+        let identity = BrokerIdentity { id, epoch };
+        client.propose(&Change::UnfenceBroker(identity), PATIENCE).await.unwrap();
+        brokers.push(identity);
     }
+    brokers
 }
 
 /// Resident memory of a process in MB.
