@@ -22,9 +22,11 @@ fn group(offsets: &[(PartitionIndex, Offset)]) -> Committed {
     }
 }
 
-/// Answers of leaders: partition, offsets that were asked for, start, end, ages.
-fn ends(answers: &[(PartitionIndex, &[Offset], Offset, Offset, &[Age])]) -> BTreeMap<PartitionKey, (Asked, Ends)> {
-    let answer = |(partition, offsets, start, end, ages): &(PartitionIndex, &[Offset], Offset, Offset, &[Age])| {
+/// Answer of a leader: partition, offsets that were asked for, start, end, ages.
+type Answer<'a> = (PartitionIndex, &'a [Offset], Offset, Offset, &'a [Age]);
+
+fn ends(answers: &[Answer<'_>]) -> BTreeMap<PartitionKey, (Asked, Ends)> {
+    let answer = |(partition, offsets, start, end, ages): &Answer<'_>| {
         let asked = Asked { topic: "orders".into(), topic_id: TOPIC, partition: *partition, offsets: offsets.to_vec() };
         ((TOPIC, *partition), (asked, Ends { start: *start, end: *end, ages: ages.to_vec() }))
     };

@@ -126,7 +126,7 @@ impl Collector for Lags {
             (behind, standings.failed.len())
         };
         behind.sort_by_key(|(_, lag)| std::cmp::Reverse(*lag));
-        let [largest, failed, dead, lags] = SHOWN.map(|metric| gauges(metric));
+        let [largest, failed, dead, lags] = SHOWN.map(gauges);
         largest.with_label_values(&[CLIENT_ID]).set(behind.first().map_or(0, |(_, lag)| *lag));
         failed.with_label_values(&[CLIENT_ID]).set(failures as i64);
         dead.with_label_values(&[CLIENT_ID]).set(0);
