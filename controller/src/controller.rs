@@ -44,6 +44,7 @@ use crate::session_watch::SessionWatch;
 use crate::sessions::Sessions;
 use crate::store::reserve::Reserve;
 use crate::tender::Tender;
+use crate::view::ControllerView;
 
 /// Threads for the store: one writes, one reads.
 const STORE_THREADS: usize = 2;
@@ -212,6 +213,11 @@ impl Controller {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// A look at this controller, which is number `id`; it may outlive it.
+    pub fn view(&self, id: i32) -> ControllerView {
+        ControllerView { id, metrics: self.parts.raft.metrics(), feed: Arc::clone(&self.parts.feed) }
     }
 
     /// Whether this controller is the active one.

@@ -17,6 +17,7 @@ mod session_watch;
 mod sessions;
 mod store;
 mod tender;
+mod view;
 
 pub use controller::Controller;
 pub use directory::DirectoryError;
@@ -24,3 +25,4 @@ pub use options::{ControllerError, ControllerOptions, MetadataDir};
 pub use raft::links::Dialer;
 pub use store::StoreError;
 pub use store::folder::Folder;
+pub use view::{ControllerView, QuorumStanding};

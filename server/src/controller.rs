@@ -98,6 +98,7 @@ async fn serve(plan: &Plan, dir: &DataDir) -> anyhow::Result<Exit> {
     });
     let controller =
         controller.await.with_context(|| format!("the controller cannot start from {}", dir.metadata(1).display()))?;
+    health.add_controllers(vec![controller.view(plan.id)])?;
     crate::cli::write(&format!("controller {} listens at {advertised}\n", plan.id))?;
     let end = {
         let ready = async {

@@ -6,6 +6,7 @@ mod controller;
 mod docs;
 mod exit;
 mod http;
+mod metrics_page;
 mod nodes;
 mod options;
 mod roles;

@@ -1,13 +1,13 @@
-//! `taffrail config show` and `taffrail config docs`.
+//! `taffrail config show`, `taffrail config docs` and `taffrail config metrics`.
 
 use serde_json::json;
 use taffrail_core::config::{self, Scope, Setting};
 use taffrail_operator::local;
 
 use super::{Format, ShowArgs, output, print, table};
-use crate::docs;
 use crate::exit::Exit;
 use crate::options::{Given, Options, Source};
+use crate::{docs, metrics_page};
 
 /// Prints the settings in effect, and where each comes from.
 pub(super) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
@@ -43,6 +43,12 @@ pub(super) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
 /// Prints the documentation page.
 pub(super) fn docs() -> anyhow::Result<Exit> {
     output::write(&docs::page())?;
+    Ok(Exit::Done)
+}
+
+/// Prints the documentation page of the metrics.
+pub(super) fn metrics() -> anyhow::Result<Exit> {
+    output::write(&metrics_page::page())?;
     Ok(Exit::Done)
 }
 

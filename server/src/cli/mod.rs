@@ -285,6 +285,8 @@ enum ConfigCommand {
     Show(Box<ShowArgs>),
     /// Print the documentation of all settings, as Markdown
     Docs,
+    /// Print the documentation of all metrics, as Markdown
+    Metrics,
 }
 
 #[derive(Args, Debug)]
@@ -329,6 +331,7 @@ impl Cli {
             Command::Validate(args) => validate::run(&args),
             Command::Config(ConfigCommand::Show(args)) => config::show(&args),
             Command::Config(ConfigCommand::Docs) => config::docs(),
+            Command::Config(ConfigCommand::Metrics) => config::metrics(),
             Command::Version(args) => version::run(&args),
         }
     }

@@ -1,8 +1,10 @@
 //! `/healthz`, `/readyz`, `/metrics` and `/metrics/summary`.
 
+mod controllers;
 mod exposition;
 mod listener;
 mod places;
+mod query;
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -21,10 +23,13 @@ use futures::stream;
 use parking_lot::Mutex;
 use prometheus::Registry;
 use taffrail_broker::{Broker, Granularity, ScrapeOptions};
+use taffrail_controller::ControllerView;
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::time;
 
+use controllers::ControllerMetrics;
+pub(crate) use controllers::table as controllers_table;
 use exposition::{Exposition, Source};
 use listener::Listener;
 use places::Places;
@@ -76,6 +81,17 @@ impl Health {
     /// Tells the metrics of this broker too, and that the process is not ready while the broker is fenced.
     pub(crate) fn add(&self, broker: Arc<Broker>, is_unfenced: impl Fn() -> bool + Send + Sync + 'static) {
         self.brokers.lock().push(BrokerHealth { broker, is_unfenced: Box::new(is_unfenced) });
+    }
+
+    /// Tells the metrics of these controllers too.
+    ///
+    /// # Errors
+    /// When two metrics have the same name.
+    pub(crate) fn add_controllers(&self, views: Vec<ControllerView>) -> prometheus::Result<()> {
+        let registry = Registry::new();
+        registry.register(Box::new(ControllerMetrics::new(views)?))?;
+        self.registries.lock().push(registry);
+        Ok(())
     }
 
     /// Whether clients are served from now on.
@@ -131,9 +147,12 @@ async fn ready(State(health): State<Health>) -> Response {
     }
 }
 
-async fn metrics(State(health): State<Health>) -> Response {
-    let options = Arc::clone(&health.options);
-    scrape(&health, options).await
+async fn metrics(State(health): State<Health>, RawQuery(query): RawQuery) -> Response {
+    let mut options = ScrapeOptions::clone(&health.options);
+    match query::apply(&mut options, query.as_deref().unwrap_or_default()) {
+        Ok(()) => scrape(&health, Arc::new(options)).await,
+        Err(refusal) => (StatusCode::BAD_REQUEST, format!("{refusal}\n")).into_response(),
+    }
 }
 
 /// What does not grow with topics, groups and partitions.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use futures::future::{join_all, select, select_all};
 use taffrail_client::controller::ControllerClient;
-use taffrail_controller::{Controller, ControllerError, ControllerOptions, Dialer, MetadataDir};
+use taffrail_controller::{Controller, ControllerError, ControllerOptions, ControllerView, Dialer, MetadataDir};
 use taffrail_core::config::Overrides;
 use taffrail_core::ids::Uuid;
 use taffrail_core::image::MetadataImage;
@@ -107,6 +107,11 @@ impl QuorumRole {
             time::sleep(LOOK_AGAIN).await;
         }
         bail!("the {} controllers do not agree on an active one; see the log", self.controllers.len())
+    }
+
+    /// A look at each.
+    pub(crate) fn views(&self) -> Vec<ControllerView> {
+        (1..).zip(&self.controllers).map(|(id, controller)| controller.view(id)).collect()
     }
 
     /// Where they are.

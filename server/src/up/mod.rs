@@ -192,6 +192,7 @@ async fn start(plan: &Plan<'_>, desired: Desired, health: &Health) -> anyhow::Re
     )
     .await;
     let (quorum, opened) = (quorum?, opened?);
+    health.add_controllers(quorum.views())?;
     check_not_lost(&opened, &quorum.image())?;
     let shards = roles::start_shards(options)?;
     let members = quorum.members();
