@@ -6,6 +6,7 @@ BUDGET_CLUSTER    := 6
 BUDGET_REPLICATION := 6
 BUDGET_SIMULATION := 4
 BUDGET_TOOLS      := 4
+BUDGET_METRICS    := 4
 BUDGET_KUBERNETES := 12
 
 # test-long: SHARD=i/n runs the i-th of n parts. fuzz: seconds for each target. sim: how many seeds.
@@ -29,7 +30,7 @@ HOST           = $(shell rustc -vV | sed -n 's/^host: //p')
 BENCH = env TAFFRAIL_BIN=$(TARGET_DIR)/$(PROFILE)/taffrail $(TARGET_DIR)/$(PROFILE)/taffrail-bench
 PROFILE ?= dist
 
-.PHONY: help run build test test-long unit setup cases clients cluster chaos simulation sim bench bench-check build-dist image image-binary sbom e2e-kubernetes kubernetes-rig lint fix fuzz advisories
+.PHONY: help run build test test-long unit setup cases clients cluster metrics chaos simulation sim bench bench-check build-dist image image-binary sbom e2e-kubernetes kubernetes-rig lint fix fuzz advisories
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -40,7 +41,7 @@ run: ## serve Kafka clients at 127.0.0.1:9092, with the topics of examples/quick
 build: ## the release binary
 	cargo build --release --locked -p taffrail-server
 
-test: unit setup build cases clients cluster simulation e2e-kubernetes ## the short form of every suite (45 minutes warm, 80 cold)
+test: unit setup build cases clients cluster metrics simulation e2e-kubernetes ## the short form of every suite (45 minutes warm, 80 cold)
 
 unit: ## unit and property tests of every crate
 	bash .ci/suite unit $(BUDGET_UNIT) cargo test --workspace --locked --exclude taffrail-e2e
@@ -74,6 +75,9 @@ image-binary: # the static binary of the image
 
 sbom: ## target/taffrail.cdx.json: every crate in the binary, with version and licence, as CycloneDX
 	bash .ci/sbom $(TARGET_DIR)/taffrail.cdx.json
+
+metrics: build ## metrics, dashboards and alerts, read by the real Prometheus
+	bash .ci/suite metrics $(BUDGET_METRICS) bash e2e/metrics/run
 
 chaos: build ## CHAOS_MINUTES (30) of kills, halts, cut wires and full disks of six processes under load; CHAOS_SEED=n repeats one
 	bash e2e/replication/run --long test_chaos.py::test_chaos -s

@@ -190,11 +190,14 @@ def test_monitoring_is_off_until_it_is_asked_for():
         ("ConfigMap", "log-taffrail-dashboards"),
     }
     assert objects["PodMonitor", "log-taffrail"]["metadata"]["labels"]["release"] == "prom"
-    for rule in objects["PrometheusRule", "log-taffrail"]["spec"]["groups"][0]["rules"]:
+    groups = objects["PrometheusRule", "log-taffrail"]["spec"]["groups"]
+    alerts = [rule for group in groups for rule in group["rules"] if "alert" in rule]
+    for rule in alerts:
         assert rule["expr"] and rule["labels"]["severity"] in ("warning", "critical")
-        assert set(rule["annotations"]) == {"summary", "description"}
-    dashboard = json.loads(objects["ConfigMap", "log-taffrail-dashboards"]["data"]["taffrail.json"])
-    assert all(panel["targets"] for panel in dashboard["panels"])
+        assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+    dashboards = objects["ConfigMap", "log-taffrail-dashboards"]["data"]
+    assert alerts and "taffrail-overview.json" in dashboards
+    assert all(panel["targets"] for text in dashboards.values() for panel in json.loads(text)["panels"])
 
 
 def test_notes_tell_the_next_three_commands():

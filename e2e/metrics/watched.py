@@ -87,7 +87,9 @@ class UpCluster:
 
     def create_topic(self, name, partitions=1, config=None):
         new = NewTopic(name, partitions, replication_factor=self.brokers, config=config or {})
-        self.admin().create_topics([new])[name].result(30)
+        # Kept until the answer has come: with the client goes what it waits for.
+        admin = self.admin()
+        admin.create_topics([new])[name].result(30)
 
     def produce(self, topic, count, partition=0, size=20):
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 0})
