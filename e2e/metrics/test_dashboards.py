@@ -41,14 +41,14 @@ def variables():
                 yield pytest.param(variable["query"], id=f"{file.stem}/${variable['name']}")
 
 
-@pytest.mark.parametrize("expression", queries())
+@pytest.mark.parametrize("expression", list(queries()))
 def test_a_panels_query_returns_data(prometheus, expression):
     found = prometheus.query(filled_in(expression))
     assert found, f"nothing for {filled_in(expression)}"
     assert any(sample["value"][1] != "NaN" for sample in found), found
 
 
-@pytest.mark.parametrize("query", variables())
+@pytest.mark.parametrize("query", list(variables()))
 def test_a_variable_has_values(prometheus, query):
     selector, label = re.fullmatch(r"label_values\((.+), (\w+)\)", query).groups()
     series = prometheus.ask("series", **{"match[]": filled_in(selector)})
