@@ -76,6 +76,8 @@ pub mod condition {
     pub const STALLED: &str = "Stalled";
     /// The topic differs from the spec.
     pub const DRIFTED: &str = "Drifted";
+    /// A partition has fewer replicas in sync than its minimum.
+    pub const UNDER_MIN_ISR: &str = "UnderMinIsr";
     /// Two resources claim the same thing.
     pub const CONFLICT: &str = "Conflict";
 }

@@ -38,12 +38,20 @@ impl<K> Namespaced for K where
 
 /// What the API server says no to, or why it did not answer.
 #[derive(Debug, thiserror::Error)]
-#[error("{action} {kind} {name}: {source}")]
+#[error("{action} {kind} {name}: {}", told(.source))]
 pub struct ApiError {
     action: &'static str,
     kind: String,
     name: String,
     source: Box<kube::Error>,
+}
+
+/// What the server said, without the envelope.
+fn told(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// HTTP status of what is there already, or was changed meanwhile.
@@ -146,19 +154,32 @@ impl Kube {
     /// What the server says against it; that the object is gone is no error.
     pub async fn report<K: Namespaced>(&self, object: &K, status: &impl Serialize) -> Result<(), ApiError> {
         let name = object.name_any();
-        let report: Value = json!({
+        let mut report: Value = json!({
             "apiVersion": K::api_version(&()),
             "kind": K::kind(&()),
             // Not one that was created under the same name meanwhile.
             "metadata": { "name": name, "uid": object.uid() },
             "status": status,
         });
+        without_nulls(&mut report);
         let parameters = PatchParams::apply(MANAGER).force();
         match self.api_of(object).patch_status(&name, &parameters, &Patch::Apply(&report)).await {
             Ok(_) => Ok(()),
             Err(error) if has_code(&error, NOT_FOUND) || has_code(&error, CONFLICT) => Ok(()),
             Err(error) => Err(ApiError::of::<K>("report on", &name, error)),
         }
+    }
+}
+
+/// Takes out what says nothing: a column of kubectl shows an absent field as empty, and a null as `<no value>`.
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        _ => {}
     }
 }
 

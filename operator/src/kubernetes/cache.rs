@@ -85,6 +85,11 @@ impl<K: Namespaced> Cache<K> {
         self.objects.write().insert(Key::of(&object), Arc::new(object));
     }
 
+    /// Forgets an object that was just deleted, ahead of the watch.
+    pub fn forget(&self, namespace: &str, name: &str) {
+        self.remove(&Key::new(namespace, name));
+    }
+
     fn put_trimmed(&self, mut object: K) -> Arc<K> {
         // Who set which field is of no use here, and takes more room than the object.
         object.managed_fields_mut().clear();

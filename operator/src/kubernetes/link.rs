@@ -8,7 +8,6 @@ use parking_lot::RwLock;
 use taffrail_client::controller::ControllerClient;
 use taffrail_core::control::{Command, ControlError, Reply};
 use taffrail_core::errors::ErrorCode;
-use taffrail_core::ids::Uuid;
 use taffrail_core::image::MetadataImage;
 use taffrail_protocol::rpc::{Quorum, Update, VoterChange};
 use taffrail_runtime::cluster_secret::ClusterSecret;
@@ -68,25 +67,25 @@ impl Metadata {
 }
 
 impl Link {
-    /// Connects to these controllers of `cluster`. `changed` is notified of new metadata.
+    /// Connects to these controllers. `known` are the metadata so far, `changed` is notified of newer ones.
     ///
     /// # Errors
     /// When a place is no address.
     pub fn connect(
         members: Vec<Member>,
         secret: &ClusterSecret,
-        cluster: Uuid,
+        known: Arc<MetadataImage>,
         changed: Arc<Notify>,
     ) -> std::io::Result<Self> {
         let target = |member: &Member| (member.address.clone(), Target::Secured(member.place.clone(), secret.clone()));
         let client = Arc::new(ControllerClient::new(members.iter().map(target).collect())?);
         let metadata = Arc::new(Metadata {
-            image: RwLock::default(),
-            offset: watch::Sender::new(-1),
+            offset: watch::Sender::new(known.offset()),
+            image: RwLock::new(known),
             is_current: AtomicBool::new(false),
         });
         let stop = Shutdown::new();
-        task::spawn_until(stop.clone(), follow(Arc::clone(&client), cluster, Arc::clone(&metadata), changed));
+        task::spawn_until(stop.clone(), follow(Arc::clone(&client), Arc::clone(&metadata), changed));
         Ok(Self { client, members, metadata, stop })
     }
 
@@ -143,9 +142,9 @@ impl Platform for Link {
 }
 
 /// Follows the metadata without end.
-async fn follow(client: Arc<ControllerClient>, cluster: Uuid, metadata: Arc<Metadata>, changed: Arc<Notify>) {
+async fn follow(client: Arc<ControllerClient>, metadata: Arc<Metadata>, changed: Arc<Notify>) {
     loop {
-        let end = follow_once(&client, cluster, &metadata, &changed).await;
+        let end = follow_once(&client, &metadata, &changed).await;
         metadata.is_current.store(false, Ordering::Release);
         changed.notify_one();
         tracing::debug!(reason = end, "the stream of metadata ended; asking again");
@@ -154,9 +153,10 @@ async fn follow(client: Arc<ControllerClient>, cluster: Uuid, metadata: Arc<Meta
 }
 
 /// Follows one stream to its end, and says why it ended.
-async fn follow_once(client: &ControllerClient, cluster: Uuid, metadata: &Metadata, changed: &Notify) -> String {
+async fn follow_once(client: &ControllerClient, metadata: &Metadata, changed: &Notify) -> String {
     let mut image = MetadataImage::clone(&metadata.image());
-    let mut stream = match client.follow(image.offset() + 1, Some(cluster), ASK_TIMEOUT).await {
+    // Only a cluster that was seen is named: to controllers that have not founded theirs, it says that it was founded before.
+    let mut stream = match client.follow(image.offset() + 1, image.cluster_id(), ASK_TIMEOUT).await {
         Ok(stream) => stream,
         Err(error) => return error.to_string(),
     };

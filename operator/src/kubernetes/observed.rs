@@ -13,6 +13,7 @@ use super::revision::Revision;
 use super::rollout::{BrokerView, GrantView, Lagging, PodView, QuorumView, View, health};
 use super::wanted::Wanted;
 use crate::crd::cluster::RolloutGate;
+use crate::reconcile::topic::min_in_sync;
 
 /// Partitions out of sync that are looked at one by one.
 const LAGGING_MAX: usize = 50;
@@ -89,7 +90,7 @@ pub fn lagging(image: &MetadataImage) -> Vec<Lagging> {
                     topic: topic.name.to_string(),
                     partition,
                     isr: state.isr.iter().map(|id| id.0).collect(),
-                    minimum: None,
+                    minimum: i32::try_from(state.min_in_sync(min_in_sync(image, &topic.name))).ok(),
                     broker: Some(broker.0),
                 });
             }

@@ -14,10 +14,15 @@ use taffrail_runtime::{task, time};
 use super::api::Kube;
 use super::cache::Key;
 use super::caches::{Caches, News};
+use super::events::Events;
 use super::keeper::{Defaults, Inbox, Keeper};
+use super::lease::{Elector, LeaseLost};
 
 /// Pause between looks whether the watches have listed what there is.
 const SYNC_POLL: Duration = Duration::from_millis(20);
+
+/// How long keepers may take to finish what they are at.
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What the operator is started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +31,10 @@ pub struct OperatorOptions {
     pub namespaces: Vec<String>,
     /// Image of Clusters that name none.
     pub image: Option<String>,
+    /// Name of this process among the operators: its pod's.
+    pub instance: String,
+    /// Name of the Lease, in the process's own namespace, whose holder leads.
+    pub lease: String,
 }
 
 /// Why there is no API server to speak to.
@@ -49,6 +58,14 @@ struct Keepers {
 }
 
 impl Keepers {
+    /// Waits until none works any more, for a while.
+    async fn ended(&self) {
+        let deadline = time::monotonic() + STOP_TIMEOUT;
+        while !self.inboxes.lock().is_empty() && time::monotonic() < deadline {
+            time::sleep(SYNC_POLL).await;
+        }
+    }
+
     /// Hands news to whom they concern. Gives the key of a Cluster that nobody keeps yet.
     fn tell(&self, news: News) -> Option<Key> {
         let inboxes = self.inboxes.lock();
@@ -95,7 +112,10 @@ impl Operator {
     }
 
     /// Works until the word to stop.
-    pub async fn run(self, stop: Shutdown) {
+    ///
+    /// # Errors
+    /// When the Lease is lost: another operator leads, and this one must not act any more.
+    pub async fn run(self, stop: Shutdown) -> Result<(), LeaseLost> {
         let keepers = Arc::new(Keepers::default());
         let (starts, mut starting) = tokio::sync::mpsc::unbounded_channel();
         let told: Arc<dyn Fn(News) + Send + Sync> = {
@@ -113,15 +133,31 @@ impl Operator {
         while !self.caches.is_synced() && !stop.is_triggered() {
             select(pin!(time::sleep(SYNC_POLL)), pin!(stop.triggered())).await;
         }
-        let epoch = time::unix_ms();
-        loop {
-            let key = tokio::select! {
-                key = starting.recv() => key,
-                () = stop.triggered() => return,
-            };
-            let Some(key) = key else { return };
-            self.start_keeper(&keepers, key, epoch, &stop);
+        let namespace = self.client.default_namespace().to_owned();
+        let mut elector = Elector::new(self.client.clone(), &namespace, &self.options.lease, &self.options.instance);
+        let epoch = tokio::select! {
+            epoch = elector.lead() => epoch,
+            () = stop.triggered() => return Ok(()),
+        };
+        tracing::info!(instance = self.options.instance, epoch, "this operator leads");
+        // Keepers stop before the Lease goes to anybody else.
+        let leading = Shutdown::new();
+        let outcome = {
+            let mut keeping = pin!(elector.keep());
+            loop {
+                tokio::select! {
+                    Some(key) = starting.recv() => self.start_keeper(&keepers, key, epoch, &leading),
+                    lost = &mut keeping => break Err(lost),
+                    () = stop.triggered() => break Ok(()),
+                }
+            }
+        };
+        leading.trigger();
+        keepers.ended().await;
+        if outcome.is_ok() {
+            elector.give_back().await;
         }
+        outcome
     }
 
     fn start_keeper(&self, keepers: &Arc<Keepers>, key: Key, epoch: i64, stop: &Shutdown) {
@@ -137,7 +173,8 @@ impl Operator {
         drop(inboxes);
         let defaults = Defaults { image: self.options.image.clone(), epoch };
         let kube = Kube::new(self.client.clone());
-        let keeper = Keeper::new(key.clone(), kube, Arc::clone(&self.caches), inbox, defaults);
+        let events = Events::new(self.client.clone(), &self.options.instance);
+        let keeper = Keeper::new(key.clone(), kube, Arc::clone(&self.caches), events, inbox, defaults);
         let (keepers, stop) = (Arc::clone(keepers), stop.clone());
         task::spawn(async move {
             keeper.run(stop).await;

@@ -33,6 +33,8 @@ pub enum Cause {
     Storage,
     /// Somebody asked for a restart.
     Restart,
+    /// The cluster is to stop.
+    Stop,
     /// It was written by a release whose revisions cannot be read.
     Unknown,
 }
@@ -51,6 +53,7 @@ impl Cause {
             Self::Rack => "Rack",
             Self::Storage => "Storage",
             Self::Restart => "Restart",
+            Self::Stop => "Stop",
             Self::Unknown => "Unknown",
         }
     }

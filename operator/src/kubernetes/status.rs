@@ -11,13 +11,15 @@ use super::identity::Identity;
 use super::names::{KAFKA_PORT, Node, Role};
 use super::observed::Observed;
 use super::rollout::{Block, Health, Step, View};
+use super::scale::Move;
 use super::wanted::Wanted;
 use crate::crd::ClusterStatus;
 use crate::crd::cluster_status::{
-    Blocker, BrokerState, BrokerStatus, ControllersStatus, ListenerStatus, Orphans, PartitionCounts, RolloutStatus,
-    VersionStatus, VoterStatus,
+    Blocker, BrokerState, BrokerStatus, ControllersStatus, DrainStatus, ListenerStatus, Orphans, PartitionCounts,
+    RolloutStatus, VersionStatus, VoterStatus,
 };
 use crate::crd::parts::{ConditionStatus, condition};
+use crate::reconcile::topic::min_in_sync;
 
 /// Names that a report lists at most; the rest is counted by nobody but whoever asks the cluster itself.
 const NAMES_MAX: usize = 100;
@@ -39,6 +41,8 @@ pub struct Facts<'a> {
     pub view: &'a View,
     /// What the planner said.
     pub step: &'a Step,
+    /// What a node does that comes or leaves.
+    pub moving: Option<&'a Move>,
     /// Settings that the controllers refuse, with their words.
     pub settings_refused: Option<&'a str>,
     /// Topics without a resource.
@@ -47,6 +51,13 @@ pub struct Facts<'a> {
     pub since: &'a BTreeMap<String, Time>,
     /// Now.
     pub now: &'a Time,
+}
+
+impl Facts<'_> {
+    /// Whether pods are being replaced, or are to be.
+    pub fn is_rolling(&self) -> bool {
+        self.view.grant.is_some() || self.view.pods.values().any(|pod| !pod.causes.is_empty())
+    }
 }
 
 /// The report, without regard to the one before.
@@ -73,9 +84,15 @@ pub fn status(facts: &Facts<'_>) -> ClusterStatus {
         brokers,
         partitions: image.cluster_id().is_some().then(|| partitions(image)),
         rollout: rollout(facts),
+        drain: match facts.moving {
+            Some(Move::Draining(broker, left)) => {
+                Some(DrainStatus { broker: *broker, remaining: count(*left), bytes: 0 })
+            }
+            _ => None,
+        },
         orphans: (!facts.orphans.is_empty())
             .then(|| Orphans { topics: facts.orphans.iter().take(NAMES_MAX).cloned().collect(), groups: Vec::new() }),
-        listeners: vec![ListenerStatus { name: "plain".to_owned(), bootstrap }],
+        listeners: vec![ListenerStatus { name: wanted.listener.clone(), bootstrap }],
         conditions: conditions(facts),
         ..ClusterStatus::default()
     }
@@ -136,9 +153,8 @@ fn brokers(facts: &Facts<'_>) -> Vec<BrokerStatus> {
 
 fn partitions(image: &MetadataImage) -> PartitionCounts {
     let mut counts = PartitionCounts::default();
-    let default = image.broker_layers(None, &BTreeMap::new());
     for topic in image.topics().iter() {
-        let minimum = min_in_sync(image, &topic.name, &default);
+        let minimum = min_in_sync(image, &topic.name);
         for (_, state) in topic.numbered() {
             let minimum = state.min_in_sync(minimum);
             counts.total += 1;
@@ -151,14 +167,6 @@ fn partitions(image: &MetadataImage) -> PartitionCounts {
         }
     }
     counts
-}
-
-/// A topic's `min.insync.replicas`, as the metadata have it.
-pub fn min_in_sync(image: &MetadataImage, topic: &str, layers: &taffrail_core::config::BrokerLayers) -> usize {
-    let name = "min.insync.replicas";
-    let own = image.overrides(&taffrail_core::event::ConfigResource::topic(topic));
-    let value = own.and_then(|own| own.get(name)).or_else(|| layers.dynamic_default.get(name));
-    value.and_then(|value| value.trim().parse().ok()).unwrap_or(1)
 }
 
 fn rollout(facts: &Facts<'_>) -> Option<RolloutStatus> {
@@ -218,6 +226,9 @@ fn conditions(facts: &Facts<'_>) -> Vec<Condition> {
     // Those that are being restarted in turn are no trouble.
     let granted = facts.view.grant.as_ref().map_or(0, |grant| count(grant.brokers.len()));
     let (is_ready, ready_reason, ready_message) = match () {
+        () if facts.wanted.stopped && *facts.step == Step::Done => {
+            (true, "Stopped", "the pods are gone, disks and identity stay".to_owned())
+        }
         () if !has_quorum => (false, "NoQuorum", "no controller is active".to_owned()),
         () if count(serving) + granted < facts.wanted.brokers => {
             (false, "BrokersMissing", format!("{serving} of {} brokers serve", facts.wanted.brokers))
@@ -235,26 +246,33 @@ fn conditions(facts: &Facts<'_>) -> Vec<Condition> {
     if let Some(refused) = facts.settings_refused {
         conditions.push(state(condition::STALLED, true, "SettingsRefused", refused.to_owned()));
     }
-    if let (Step::Wait(blocks), Some(first)) = (facts.step, waits(facts.step)) {
-        if facts.view.pods.values().any(|pod| !pod.causes.is_empty()) {
-            let more = blocks.len() - 1;
-            let text = if more > 0 { format!("{first}, and {more} more") } else { first.to_string() };
-            conditions.push(state("RolloutBlocked", true, first.rule.name(), text));
-        }
+    if let Some(Move::Refused(_, text)) = facts.moving {
+        conditions.push(state("ScaleDownBlocked", true, "Refused", text.clone()));
+    }
+    if facts.wanted.paused {
+        conditions.push(state("Paused", true, "Asked", "the operator keeps its hands off".to_owned()));
+    }
+    if let Step::Wait(blocks) = facts.step
+        && let Some(first) = blocks.iter().find(|block| block.rule.is_news() && facts.is_rolling())
+    {
+        let more = blocks.len() - 1;
+        let text = if more > 0 { format!("{first}, and {more} more") } else { first.to_string() };
+        conditions.push(state("RolloutBlocked", true, first.rule.name(), text));
     }
     conditions
-}
-
-fn waits(step: &Step) -> Option<&Block> {
-    match step {
-        Step::Wait(blocks) => blocks.first(),
-        _ => None,
-    }
 }
 
 /// Whether there is nothing left to do, and what is being done.
 fn progress(facts: &Facts<'_>) -> (bool, &'static str, String) {
     match facts.step {
+        Step::Done if facts.moving.is_some() => {
+            let text = match facts.moving {
+                Some(Move::Draining(id, left)) => format!("broker {id} gives its replicas away, {left} are left"),
+                Some(Move::Refused(node, _)) => format!("{node} cannot leave"),
+                _ => "nodes come or leave".to_owned(),
+            };
+            (false, "Scaling", text)
+        }
         Step::Done => (true, "Done", "everything is as the spec says".to_owned()),
         Step::Create(nodes) => (false, "CreatingPods", format!("{} pods are made", nodes.len())),
         Step::Delete(node, _) => (false, "ReplacingPod", format!("{node} is replaced")),

@@ -85,7 +85,8 @@ fn valid(topic: &Topic, wanted: &Wanted) -> Result<ValidTopic, String> {
     match valid.pop_first() {
         Some((_, valid)) => {
             // Given by name, because the controllers' own default is that of their last start.
-            Ok(ValidTopic { default_replicas: i16::try_from(wanted.default_replicas()).ok(), ..valid })
+            let default_replicas = i16::try_from(wanted.default_replicas()).ok();
+            Ok(ValidTopic { default_replicas, moves_replicas: true, ..valid })
         }
         None => {
             let said = problems.iter().map(|problem| format!("{}: {}", problem.field, problem.message));

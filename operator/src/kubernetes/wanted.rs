@@ -6,9 +6,11 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use kube::ResourceExt;
 use taffrail_core::config::{self, BrokerLayers};
 
-use super::names::{CONTROLLERS_MAX, Names, Role};
-use crate::crd::Cluster;
-use crate::crd::cluster::{Lifecycle, Reclaim, Rollout, ScaleDownPolicy, Storage, Template};
+use super::names::{CONTROLLERS_MAX, KAFKA_PORT, Names, Role};
+use crate::crd::cluster::{
+    Approval, Lifecycle, ListenerType, Reclaim, Rollout, RolloutStrategy, ScaleDownPolicy, Storage, Template,
+};
+use crate::crd::{Cluster, ClusterSpec};
 use crate::reconcile::cluster::{Settings, ValidCluster};
 
 /// Brokers of a Cluster that does not say how many.
@@ -84,6 +86,8 @@ pub struct Wanted {
     pub protected: bool,
     /// Whether node drains are to be held back.
     pub has_budget: bool,
+    /// Name of the listener.
+    pub listener: String,
     /// Other namespaces whose Topics may name this Cluster.
     pub allowed_namespaces: Vec<String>,
 }
@@ -107,6 +111,15 @@ impl Wanted {
     pub fn default_replicas(&self) -> i32 {
         let set = self.settings.at_start.get("default.replication.factor").and_then(|value| value.parse().ok());
         set.unwrap_or_else(|| self.brokers.clamp(1, 3))
+    }
+
+    /// Image that pods are to have: the one that the Cluster names, or that of its creation, in the release that it names.
+    pub fn image_of(&self, at_creation: &str) -> String {
+        match (&self.image, &self.version) {
+            (Some(image), _) => image.clone(),
+            (None, Some(version)) => format!("{}:{version}", without_tag(at_creation)),
+            (None, None) => at_creation.to_owned(),
+        }
     }
 
     /// What topics are checked against.
@@ -145,16 +158,7 @@ pub fn validate(cluster: &Cluster) -> Result<Wanted, Vec<String>> {
     if let Err(error) = config::validate_broker(&layers) {
         problems.push(format!("spec.config: {error}"));
     }
-    for (field, storage) in [("brokers", &spec.brokers.storage), ("controllers", &spec.controllers.storage)] {
-        if storage.as_ref().is_some_and(|storage| !storage.volumes.is_empty()) {
-            problems.push(format!("spec.{field}.storage.volumes: several disks a node are not acted on yet"));
-        }
-    }
-    for listener in &spec.listeners {
-        if listener.tls || listener.auth.is_some() {
-            problems.push(format!("spec.listeners: tls and auth of {} are not acted on yet", listener.name));
-        }
-    }
+    problems.extend(not_acted_on(spec));
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -185,8 +189,56 @@ pub fn validate(cluster: &Cluster) -> Result<Wanted, Vec<String>> {
         paused: spec.paused,
         protected: spec.deletion_protection,
         has_budget: !spec.pdb.as_ref().is_some_and(|pdb| pdb.disabled),
+        listener: spec.listeners.first().map_or_else(|| "plain".to_owned(), |listener| listener.name.clone()),
         allowed_namespaces: spec.allowed_namespaces.clone(),
     })
+}
+
+/// Fields that nothing stands behind yet: nobody is to believe in a window or a limit that is not kept.
+fn not_acted_on(spec: &ClusterSpec) -> Vec<String> {
+    let mut fields: Vec<String> = Vec::new();
+    let mut refuse = |is_given: bool, field: &str| {
+        if is_given {
+            fields.push(format!("spec.{field}: not acted on yet: take it out"));
+        }
+    };
+    let has_volumes = |storage: &Option<Storage>| storage.as_ref().is_some_and(|storage| !storage.volumes.is_empty());
+    refuse(has_volumes(&spec.brokers.storage), "brokers.storage.volumes");
+    refuse(has_volumes(&spec.controllers.storage), "controllers.storage.volumes");
+    refuse(spec.brokers.rack.as_ref().is_some_and(|rack| rack.topology_key.is_some()), "brokers.rack.topologyKey");
+    refuse(spec.rebalance.is_some(), "rebalance");
+    refuse(spec.metrics.is_some(), "metrics");
+    if let Some(rollout) = &spec.rollout {
+        refuse(rollout.strategy != RolloutStrategy::OneByOne, "rollout.strategy");
+        refuse(rollout.leader_drain_seconds.is_some(), "rollout.leaderDrainSeconds");
+        refuse(!rollout.windows.is_empty(), "rollout.windows");
+        refuse(rollout.approval != Approval::Automatic, "rollout.approval");
+        refuse(rollout.approved_generation.is_some(), "rollout.approvedGeneration");
+    }
+    if let Some(scale_down) = &spec.scale_down {
+        refuse(scale_down.throttle_bytes_per_second.is_some(), "scaleDown.throttleBytesPerSecond");
+        refuse(scale_down.max_moves.is_some(), "scaleDown.maxMoves");
+    }
+    for (index, listener) in spec.listeners.iter().enumerate() {
+        let at = |field: &str| format!("listeners[{index}]{field}");
+        refuse(listener.tls, &at(".tls"));
+        refuse(listener.auth.is_some(), &at(".auth"));
+        refuse(listener.advertised.is_some(), &at(".advertised"));
+        refuse(listener.type_ != ListenerType::Internal, &at(".type"));
+        refuse(index == 0 && listener.port != i32::from(KAFKA_PORT), &at(".port"));
+        refuse(index > 0, &at(""));
+    }
+    fields
+}
+
+/// An image's name without its tag or digest.
+fn without_tag(image: &str) -> &str {
+    let image = image.split_once('@').map_or(image, |(name, _)| name);
+    match image.rsplit_once(':') {
+        // A colon before a slash belongs to a port.
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => image,
+    }
 }
 
 fn disk(storage: Option<&Storage>, default_size: &str) -> Disk {
@@ -201,7 +253,6 @@ fn disk(storage: Option<&Storage>, default_size: &str) -> Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crd::ClusterSpec;
 
     fn cluster(spec: &str) -> Cluster {
         let spec: ClusterSpec = serde_json::from_str(spec).unwrap();
@@ -224,15 +275,25 @@ mod tests {
             (r#"{"controllers":{"replicas":2}}"#, "spec.controllers.replicas: 2 is not 1, 3 or 5"),
             (r#"{"brokers":{"replicas":0}}"#, "spec.brokers.replicas: at least 1"),
             (r#"{"config":{"log.retention.ms":"0"}}"#, "spec.config: log.retention.ms"),
-            (r#"{"listeners":[{"name":"tls","port":9094,"tls":true}]}"#, "spec.listeners: tls and auth of tls"),
-            (
-                r#"{"brokers":{"storage":{"volumes":[{"id":0,"size":"1Gi"}]}}}"#,
-                "spec.brokers.storage.volumes: several disks",
-            ),
+            (r#"{"listeners":[{"name":"tls","port":9092,"tls":true}]}"#, "spec.listeners[0].tls: not acted on yet"),
+            (r#"{"listeners":[{"name":"plain","port":9094}]}"#, "spec.listeners[0].port: not acted on yet"),
+            (r#"{"brokers":{"storage":{"volumes":[{"id":0,"size":"1Gi"}]}}}"#, "spec.brokers.storage.volumes: not"),
+            (r#"{"rollout":{"strategy":"RackParallel"}}"#, "spec.rollout.strategy: not acted on yet"),
+            (r#"{"rollout":{"windows":[{"cron":"* * * * *","duration":"1h"}]}}"#, "spec.rollout.windows: not"),
         ] {
             let problems = validate(&cluster(spec)).unwrap_err();
             assert!(problems.len() == 1 && problems[0].starts_with(expected), "{problems:?}");
         }
+    }
+
+    #[test]
+    fn the_image_is_the_clusters_or_that_of_its_creation_in_the_release_that_it_names() {
+        let image = |spec: &str| validate(&cluster(spec)).unwrap().image_of("host:5000/taffrail:1");
+        assert_eq!(image("{}"), "host:5000/taffrail:1");
+        assert_eq!(image(r#"{"version":"2"}"#), "host:5000/taffrail:2");
+        assert_eq!(image(r#"{"version":"2","template":{"image":"mine"}}"#), "mine");
+        assert_eq!(without_tag("host:5000/taffrail"), "host:5000/taffrail");
+        assert_eq!(without_tag("taffrail@sha256:00"), "taffrail");
     }
 
     #[test]

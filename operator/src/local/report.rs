@@ -69,6 +69,7 @@ impl TopicReport {
                     tracing::info!(topic = name, partitions, "topic created{again}");
                 }
                 Action::Grow { partitions } => tracing::info!(topic = name, partitions, "partitions added"),
+                Action::Replicate { replicas } => tracing::info!(topic = name, replicas, "replicas change"),
                 Action::Configure { changes } => {
                     let settings = listed(changes, changes.len());
                     let back = if undone { " back: they were changed behind the topic's resource" } else { "" };

@@ -215,6 +215,15 @@ pub(crate) struct OperatorArgs {
     /// File of resources that are created at the start where there are none of their names
     #[arg(long, value_name = "FILE", env = "TAFFRAIL_APPLY")]
     pub(crate) apply: Option<PathBuf>,
+    /// Name of the Lease, in its own namespace, that tells which of several operators leads
+    #[arg(long, value_name = "NAME", env = "TAFFRAIL_LEASE", default_value = "taffrail-operator")]
+    pub(crate) lease: String,
+    /// Print the rights that it needs as rules of a Role, and end: in watched namespaces, and besides in its own
+    #[arg(long)]
+    pub(crate) print_rules: bool,
+    /// Name of this process among the operators [default: a random one]
+    #[arg(long, value_name = "NAME", env = "POD_NAME")]
+    pub(crate) instance: Option<String>,
     /// Address of /metrics, /healthz and /readyz, or off [default: 0.0.0.0:9404]
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<String>,

@@ -4,11 +4,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::time::Duration;
 
+use anyhow::bail;
 use futures::future::{Either, select};
+use serde_json::json;
 use taffrail_operator::kubernetes::brought::Brought;
 use taffrail_operator::kubernetes::operator::{Operator, OperatorOptions, connect};
+use taffrail_operator::kubernetes::rules;
 use taffrail_runtime::shutdown::Shutdown;
-use taffrail_runtime::{signal, task, time};
+use taffrail_runtime::{random, signal, task, time};
 
 use crate::cli::OperatorArgs;
 use crate::exit::Exit;
@@ -27,6 +30,11 @@ const READY_POLL: Duration = Duration::from_millis(100);
 
 /// Runs until a signal.
 pub(crate) fn run(args: &OperatorArgs) -> anyhow::Result<Exit> {
+    if args.print_rules {
+        let rules = json!({ "rules": rules::rules(), "ownRules": rules::own_rules() });
+        crate::cli::write(&serde_saphyr::to_string(&rules)?)?;
+        return Ok(Exit::Done);
+    }
     let given = args.collect()?;
     let mut options = Options::resolve(&given)?;
     if given.source("metrics") == Source::Default {
@@ -42,7 +50,12 @@ async fn serve(args: &OperatorArgs, options: &Options) -> anyhow::Result<Exit> {
     if let MetricsAddress::At(address) = options.metrics {
         task::spawn(http::serve(listen(address, "--metrics").await?, health.clone(), stop.clone()));
     }
-    let wanted = OperatorOptions { namespaces: args.namespaces.clone(), image: args.image.clone() };
+    let wanted = OperatorOptions {
+        namespaces: args.namespaces.clone(),
+        image: args.image.clone(),
+        lease: args.lease.clone(),
+        instance: args.instance.clone().unwrap_or_else(|| format!("taffrail-{}", random::uuid())),
+    };
     let client = connect().await?;
     if let Some(file) = &args.apply {
         task::spawn(Brought::read(file.clone())?.create_missing(client.clone(), stop.clone()));
@@ -56,13 +69,17 @@ async fn serve(args: &OperatorArgs, options: &Options) -> anyhow::Result<Exit> {
         health.set_ready(true);
         std::future::pending::<()>().await;
     });
-    let running = operator.run(stop.clone());
-    let outcome = match select(pin!(running), told).await {
-        Either::Left(((), _)) => Err(anyhow::anyhow!("the operator ended by itself")),
-        Either::Right((Ok(Ok(signal)), _)) => Ok(signal),
-        Either::Right((told, _)) => Err(anyhow::anyhow!("signals cannot be received: {told:?}")),
+    let mut running = pin!(operator.run(stop.clone()));
+    let signal = match select(running.as_mut(), told).await {
+        Either::Left((ended, _)) => {
+            ended?;
+            bail!("the operator ended by itself");
+        }
+        Either::Right((Ok(Ok(signal)), _)) => signal,
+        Either::Right((told, _)) => bail!("signals cannot be received: {told:?}"),
     };
     stop.trigger();
-    tracing::info!(signal = outcome?, "stopped");
+    running.await?;
+    tracing::info!(signal, "stopped");
     Ok(Exit::Done)
 }

@@ -11,7 +11,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-pub use budget::budget;
+pub use budget::{budget, must_stay};
 pub use pod::pod;
 pub use services::{bootstrap, headless};
 pub use storage::{claim, is_grown};

@@ -7,5 +7,5 @@
 mod plan;
 mod view;
 
-pub use plan::{Block, Rule, Step, plan};
+pub use plan::{Block, Rule, Step, plan, plan_stop};
 pub use view::{BrokerView, GrantView, Health, Lagging, PodView, QuorumView, View, health};

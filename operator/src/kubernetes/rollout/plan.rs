@@ -51,6 +51,11 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// Whether this is more than the time that a restart takes: somebody may want to know.
+    pub const fn is_news(self) -> bool {
+        !matches!(self, Self::PodGoing | Self::PodStarting)
+    }
+
     /// Its name in status, events and metrics.
     pub const fn name(self) -> &'static str {
         match self {
@@ -148,7 +153,7 @@ pub fn plan(view: &View) -> Step {
     }
     // One at a time: whatever is away comes back first. A pod that is outdated and away itself may be replaced at once.
     let away = |node: &Node| view.pods[node].health == Health::Starting;
-    let mut candidates: Vec<Node> = outdated.clone();
+    let mut candidates = outdated;
     if !unready.is_empty() {
         candidates.retain(away);
         let others_ready = candidates.first().is_some_and(|node| unready.iter().all(|block| block.node == Some(*node)));
@@ -159,6 +164,19 @@ pub fn plan(view: &View) -> Step {
     match candidates.iter().any(|node| node.role == Role::Controller) {
         true => next_controller(view, &candidates),
         false => next_broker(view, &candidates),
+    }
+}
+
+/// The next step towards no pods at all: brokers first, while there are controllers to take leave of.
+pub fn plan_stop(view: &View) -> Step {
+    let left = |role: Role| view.pods.iter().filter(move |(node, _)| node.role == role);
+    let role = if left(Role::Broker).next().is_some() { Role::Broker } else { Role::Controller };
+    let going = left(role).filter(|(_, pod)| pod.health == Health::Going);
+    let going: Vec<Block> = going.map(|(node, _)| Block::node(Rule::PodGoing, *node, "")).collect();
+    match left(role).find(|(_, pod)| pod.health != Health::Going) {
+        Some((node, _)) => Step::Delete(*node, vec![Cause::Stop]),
+        None if going.is_empty() => Step::Done,
+        None => Step::Wait(going),
     }
 }
 
@@ -532,6 +550,23 @@ mod tests {
             grant(view, 1);
         });
         assert_eq!(rules(&step), [Rule::PodStarting]);
+    }
+
+    #[test]
+    fn a_cluster_that_stops_loses_its_brokers_first() {
+        let mut view = well();
+        let mut deleted = Vec::new();
+        while let Step::Delete(node, _) = plan_stop(&view) {
+            deleted.push(node.role);
+            set(&mut view, node, Health::Going);
+            if deleted.len() == 3 {
+                assert!(matches!(plan_stop(&view), Step::Wait(blocks) if blocks.len() == 3));
+                view.pods.retain(|node, _| node.role == Role::Controller);
+            }
+        }
+        assert_eq!(deleted, [[Role::Broker; 3], [Role::Controller; 3]].concat());
+        view.pods.clear();
+        assert_eq!(plan_stop(&view), Step::Done);
     }
 
     #[test]

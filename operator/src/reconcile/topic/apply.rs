@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use taffrail_core::control::{
-    AlterConfigs, Command, ConfigAlteration, ConfigChanges, ControlError, CreatePartitions, CreateTopics, DeleteTopics,
-    NewPartitions, NewTopic, PARTITIONS_PER_COMMAND_MAX, Reply, TopicRef,
+    AlterConfigs, ChangeReplicationFactor, Command, ConfigAlteration, ConfigChanges, ControlError, CreatePartitions,
+    CreateTopics, DeleteTopics, NewPartitions, NewTopic, PARTITIONS_PER_COMMAND_MAX, Reply, TopicRef,
 };
 use taffrail_core::event::ConfigResource;
 
@@ -39,7 +39,9 @@ pub async fn apply(
             Reply::TopicsCreated(outcomes) => {
                 outcomes.into_iter().for_each(|(name, outcome)| note(&name, outcome.map(|_| ())));
             }
-            Reply::PartitionsCreated(outcomes) => outcomes.into_iter().for_each(|(name, outcome)| note(&name, outcome)),
+            Reply::PartitionsCreated(outcomes) | Reply::ReplicationFactorsChanged(outcomes) => {
+                outcomes.into_iter().for_each(|(name, outcome)| note(&name, outcome))
+            }
             Reply::TopicsDeleted(topics) => {
                 topics.into_iter().for_each(|topic| note(topic.name.as_deref().unwrap_or_default(), topic.outcome));
             }
@@ -56,6 +58,7 @@ pub async fn apply(
 fn commands(steps: &[(&str, &Action)]) -> Vec<Command> {
     let mut create: Vec<(usize, NewTopic)> = Vec::new();
     let mut grow: Vec<(usize, NewPartitions)> = Vec::new();
+    let mut replicate: Vec<(usize, (Arc<str>, i16))> = Vec::new();
     let mut alter: Vec<(usize, ConfigAlteration)> = Vec::new();
     let mut delete: Vec<(usize, TopicRef)> = Vec::new();
     for (name, action) in steps {
@@ -70,6 +73,7 @@ fn commands(steps: &[(&str, &Action)]) -> Vec<Command> {
             Action::Grow { partitions } => {
                 grow.push((weight(*partitions), NewPartitions { name, count: *partitions, assignments: None }));
             }
+            Action::Replicate { replicas } => replicate.push((1, (name, *replicas))),
             Action::Configure { changes } => {
                 let changes = ConfigChanges::Incremental(changes.iter().map(ConfigChange::to_operation).collect());
                 alter.push((1, ConfigAlteration { resource: ConfigResource::topic(name), changes }));
@@ -81,7 +85,9 @@ fn commands(steps: &[(&str, &Action)]) -> Vec<Command> {
     let grow = batches(grow).map(|topics| Command::CreatePartitions(CreatePartitions { topics, validate_only: false }));
     let alter = batches(alter).map(|resources| Command::AlterConfigs(AlterConfigs { resources, validate_only: false }));
     let delete = batches(delete).map(|topics| Command::DeleteTopics(DeleteTopics { topics }));
-    create.chain(grow).chain(alter).chain(delete).collect()
+    let replicate =
+        batches(replicate).map(|topics| Command::ChangeReplicationFactor(ChangeReplicationFactor { topics }));
+    create.chain(grow).chain(replicate).chain(alter).chain(delete).collect()
 }
 
 fn weight(partitions: i32) -> usize {

@@ -68,6 +68,11 @@ pub enum Action {
         /// Partitions that it is to have in all.
         partitions: i32,
     },
+    /// Have more or fewer replicas, on brokers that the controllers choose.
+    Replicate {
+        /// Replicas that each partition is to have.
+        replicas: i16,
+    },
     /// Change settings.
     Configure {
         /// The changes.
@@ -125,8 +130,13 @@ pub fn build(wanted: &ValidTopic, observed: Option<&ObservedTopic>) -> TopicPlan
     }
     if let Some(replicas) = wanted.replicas.filter(|wanted| *wanted != observed.replicas) {
         plan.drift.push(drift("replicas", Some(replicas), Some(observed.replicas)));
-        let message = format!("the topic has {} replicas, and moving replicas is not acted on yet", observed.replicas);
-        plan.stall.get_or_insert(Stall { reason: "ReplicasCannotChange", message });
+        if !wanted.moves_replicas {
+            let message =
+                format!("the topic has {} replicas, and moving replicas is not acted on yet", observed.replicas);
+            plan.stall.get_or_insert(Stall { reason: "ReplicasCannotChange", message });
+        } else if correct && observed.moving == 0 {
+            plan.actions.push(Action::Replicate { replicas });
+        }
     }
     let changes = ConfigChange::between(&observed.config, &wanted.config);
     for change in &changes {

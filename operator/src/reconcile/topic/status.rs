@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use super::{ObservedTopic, TopicPlan, TopicResult};
 use crate::crd::TopicStatus;
 use crate::crd::parts::{ConditionStatus, condition, reason};
+use crate::crd::topic::Reassignment;
 
 /// Differences that a status lists at most.
 const DRIFT_MAX: usize = 50;
@@ -29,6 +30,17 @@ pub fn status(
     // What was set right by this pass is no drift any more.
     let drift = if plan.actions.is_empty() || result.is_err() { plan.drift.as_slice() } else { &[] };
     let mut conditions = vec![ready(unready.as_ref(), generation, now)];
+    let moving = observed.map_or(0, |topic| topic.moving);
+    if moving > 0 {
+        let message = format!("the replicas of {moving} partitions move");
+        let status = ConditionStatus::True;
+        conditions.push(condition(condition::RECONCILING, status, "Moving", message, generation, now.clone()));
+    }
+    if let Some(topic) = observed.filter(|topic| topic.min_isr_margin < 0) {
+        let message = format!("a partition lacks {} replicas in sync: acks=all fails", -topic.min_isr_margin);
+        let status = ConditionStatus::True;
+        conditions.push(condition(condition::UNDER_MIN_ISR, status, "TooFewInSync", message, generation, now.clone()));
+    }
     if let Some((reason, message)) = unready.as_ref().filter(|_| stalled) {
         let status = ConditionStatus::True;
         conditions.push(condition(condition::STALLED, status, reason, message.clone(), generation, now.clone()));
@@ -44,11 +56,17 @@ pub fn status(
         topic_id: observed.map(|topic| topic.id.to_string()),
         partitions: observed.map(|topic| topic.partitions),
         replicas: observed.map(|topic| i32::from(topic.replicas)),
+        min_isr_margin: observed.map(|topic| topic.min_isr_margin),
+        per_partition: observed.map(|topic| topic.troubled.clone()).unwrap_or_default(),
+        reassignment: observed.filter(|topic| topic.moving > 0).map(|topic| Reassignment {
+            moved: topic.partitions - topic.moving,
+            total: topic.partitions,
+            bytes: 0,
+        }),
         leaderless: observed.map(|topic| topic.leaderless),
         offline: observed.map(|topic| topic.leaderless),
         drift: drift.iter().take(DRIFT_MAX).cloned().collect(),
         conditions,
-        ..TopicStatus::default()
     }
 }
 

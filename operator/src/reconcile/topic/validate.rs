@@ -23,6 +23,8 @@ pub struct ValidTopic {
     pub replicas: Option<i16>,
     /// Replicas that it gets if it says nothing about them; `None` leaves that to the controllers.
     pub default_replicas: Option<i16>,
+    /// Whether another number of replicas is acted on.
+    pub moves_replicas: bool,
     /// Settings that it is to have.
     pub config: Overrides,
     /// Whether we make it so, or only watch.
@@ -83,6 +85,7 @@ pub fn validate(
                 partitions: spec.partitions,
                 replicas: spec.replicas.and_then(|replicas| i16::try_from(replicas).ok()),
                 default_replicas: None,
+                moves_replicas: false,
                 config: spec.config.0.clone(),
                 management: spec.management,
                 drift_policy: spec.drift_policy,

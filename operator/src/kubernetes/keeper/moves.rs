@@ -1,0 +1,123 @@
+//! Carrying out how nodes come and leave.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use kube::ResourceExt;
+use taffrail_core::control::Command;
+use taffrail_core::event::BrokerDuty;
+use taffrail_core::ids::BrokerId;
+use taffrail_protocol::rpc::VoterChange;
+
+use super::super::events::Reason;
+use super::super::names::{CONTROLLERS_MAX, Node, Role};
+use super::super::rollout::{Health, Step};
+use super::super::scale::{self, Leaving, Move, Voting};
+use super::{Keeper, KeeperError, Scene};
+use crate::platform::PlatformError;
+
+/// How long a new controller may take to copy the metadata before it gets its vote.
+const COPY_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Keeper {
+    /// What nodes that come or leave do next.
+    pub(super) fn next_move(&self, scene: &Scene, step: &Step) -> Option<Move> {
+        // While a pod is being replaced or made, who votes and who is drained stays as it is.
+        let waits_for_nobody = matches!(step, Step::Done | Step::Wait(_));
+        let health: BTreeMap<Node, Health> =
+            scene.view.pods.iter().map(|(node, pod)| (*node, pod.health.clone())).collect();
+        let voting = scene.observed.quorum.as_ref().zip(scene.view.quorum.as_ref());
+        let voting = voting.filter(|_| waits_for_nobody && scene.identity.founded).and_then(|(quorum, view)| {
+            let disks = self.disks_to_go(scene, Role::Controller);
+            scale::controllers(&Voting {
+                ids: &scene.controllers,
+                quorum,
+                view,
+                pods: &health,
+                disks: &disks,
+                timeout: COPY_TIMEOUT,
+            })
+        });
+        voting.or_else(|| {
+            let pods: BTreeSet<Node> = scene.view.pods.keys().copied().collect();
+            let disks = self.disks_to_go(scene, Role::Broker);
+            scale::brokers(&Leaving {
+                ids: &scene.brokers,
+                image: &scene.observed.image,
+                pods: &pods,
+                disks: &disks,
+                drains: scene.wanted.drains,
+            })
+        })
+    }
+
+    /// Disks of nodes that are not to be, where disks are not kept.
+    fn disks_to_go(&self, scene: &Scene, role: Role) -> BTreeSet<Node> {
+        if scene.wanted.disk(role).retained {
+            return BTreeSet::new();
+        }
+        let ids = if role == Role::Broker { &scene.brokers } else { &scene.controllers };
+        let highest = ids.leave.iter().chain(&ids.stay).copied().max().unwrap_or(0).max(CONTROLLERS_MAX);
+        let names = &scene.wanted.names;
+        let is_there = |node: &Node| self.caches.claims.get(&names.namespace, &names.claim(*node)).is_some();
+        let nodes = (0..=highest).filter(|id| !ids.stay.contains(id)).map(|id| Node { role, id });
+        nodes.filter(is_there).collect()
+    }
+
+    /// Does it.
+    pub(super) async fn carry_out_move(&self, scene: &Scene, next: &Move) -> Result<(), KeeperError> {
+        let resource = &*scene.resource;
+        match next {
+            Move::Draining(..) | Move::Refused(..) => return Ok(()),
+            Move::SetDuty(id, duty) => {
+                self.propose(Command::SetBrokerDuty { broker: BrokerId(*id), duty: *duty }).await?;
+                let (reason, note) = match duty {
+                    BrokerDuty::Draining => (Reason::DrainStarted, format!("broker {id} gives its replicas away")),
+                    BrokerDuty::Cordoned => (Reason::BrokerCordoned, format!("broker {id} gets no new replicas")),
+                    BrokerDuty::Serving => (Reason::DrainEnded, format!("broker {id} stays after all")),
+                };
+                self.events.tell(resource, reason, note).await;
+            }
+            Move::DeletePod(node) => {
+                if let Some(pod) = scene.observed.pods.get(node) {
+                    if pod.metadata.deletion_timestamp.is_some() {
+                        return Ok(());
+                    }
+                    self.kube.delete(&**pod).await?;
+                    tracing::info!(pod = pod.name_any(), "pod deleted: its node is not to be any more");
+                    self.events
+                        .tell(resource, Reason::NodeRemoved, format!("nothing is left on {node}: it goes"))
+                        .await;
+                }
+            }
+            Move::Unregister(id) => {
+                self.propose(Command::UnregisterBroker { broker: BrokerId(*id) }).await?;
+            }
+            Move::DeleteClaim(node) => {
+                let names = &scene.wanted.names;
+                if let Some(claim) = self.caches.claims.get(&names.namespace, &names.claim(*node)) {
+                    self.kube.delete(&*claim).await?;
+                }
+            }
+            Move::ChangeVoters(change) => self.change_voters(scene, change).await?,
+        }
+        self.inbox.news.notify_one();
+        Ok(())
+    }
+
+    async fn change_voters(&self, scene: &Scene, change: &VoterChange) -> Result<(), KeeperError> {
+        let Some(link) = &self.link else { return Ok(()) };
+        link.change_voters(change).await.map_err(PlatformError::Refused)?;
+        let (reason, note) = match change {
+            VoterChange::Add { voter, .. } => {
+                (Reason::ControllerAdded, format!("controller {} has a vote now", voter.id))
+            }
+            VoterChange::Remove(voter) => {
+                (Reason::ControllerRemoved, format!("controller {} has no vote any more", voter.id))
+            }
+        };
+        tracing::info!(cluster = scene.wanted.names.cluster, "{note}");
+        self.events.tell(&*scene.resource, reason, note).await;
+        Ok(())
+    }
+}
