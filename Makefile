@@ -60,7 +60,8 @@ cluster: build ## real processes: kills, real input, Kafka's own tools on our fi
 	bash .ci/suite replication $(BUDGET_REPLICATION) bash e2e/replication/run
 
 e2e-kubernetes: kubernetes-rig image ## the operator, the chart and the resources on a real Kubernetes 1.34 of three nodes, as root; or on KUBECONFIG's
-	bash .ci/suite kubernetes $(BUDGET_KUBERNETES) env TAFFRAIL_IMAGE=$(IMAGE) TAFFRAIL_IMAGE_TAR=$(IMAGE_TAR) bash e2e/kubernetes/run
+	bash .ci/suite kubernetes $(BUDGET_KUBERNETES) env TAFFRAIL_IMAGE=$(IMAGE) TAFFRAIL_IMAGE_TAR=$(IMAGE_TAR) \
+	  TAFFRAIL_IMAGE_PROFILE=$(IMAGE_PROFILE) TAFFRAIL_BIN=$(TARGET_DIR)/image/taffrail bash e2e/kubernetes/run
 
 kubernetes-rig: # Kubernetes itself, built from Go modules: 7 minutes once, then it is found in the cache
 	bash .ci/suite kubernetes-rig $(BUDGET_KUBERNETES) bash e2e/kubernetes/run --build

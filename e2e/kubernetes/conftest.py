@@ -7,7 +7,9 @@ import uuid
 import pytest
 
 from kube.kubectl import Kubectl
+from kube.load import load  # noqa: F401
 from kube.release import Release, cluster, release  # noqa: F401
+from kube.rig import rig  # noqa: F401
 from raw.long_forms import pytest_addoption, pytest_collection_modifyitems  # noqa: F401
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent

@@ -1,8 +1,12 @@
 """A Cluster on Kubernetes as a client on this machine sees it: brokers by the names that they advertise."""
 
 import socket
+import uuid
 
 from cluster.asked import Answering, Asked
+from raw.wait import eventually
+
+from .watch import PodWatch
 
 PORT = 9092
 CONNECT_TIMEOUT_S = 1
@@ -60,6 +64,22 @@ class PodCluster(Asked):
     def status(self):
         return (self.kubectl.get("clusters.taffrail.dev", self.name) or {}).get("status") or {}
 
+    def restart(self):
+        """Asks for a rolling restart."""
+        self.spec({"rollout": {"restartNonce": uuid.uuid4().hex[:8]}})
+
+    def is_settled(self):
+        """Whether the Cluster serves, and is as its newest spec says."""
+        found = self.kubectl.get("clusters.taffrail.dev", self.name) or {}
+        status = found.get("status") or {}
+        conditions = {one["type"]: one["status"] for one in status.get("conditions", [])}
+        assert status.get("observedGeneration") == found["metadata"]["generation"], status
+        assert (conditions.get("Ready"), conditions.get("Reconciling")) == ("True", "False"), status
+        return True
+
     def wait_until_ready(self, timeout_s=180):
-        """Until the Cluster is as its newest spec says."""
-        self.kubectl.wait_for("condition=Ready", "clusters.taffrail.dev", self.name, timeout_s)
+        what = f"a Cluster {self.name} that is as its spec says"
+        eventually(self.is_settled, timeout_s=timeout_s, poll_s=0.3, what=what)
+
+    def watch(self):
+        return PodWatch(self.kubectl, self.selector)
