@@ -23,14 +23,9 @@ class PodWatch(threading.Thread):
         self.process = subprocess.Popen([*command, "--output-watch-events"], stdout=subprocess.PIPE, text=True)
 
     def run(self):
-        decoder, text = json.JSONDecoder(), ""
+        # One event a line.
         for line in self.process.stdout:
-            text += line
-            # The closing brace of an event is the only one at the start of a line.
-            if line.startswith("}"):
-                event, _ = decoder.raw_decode(text.lstrip())
-                text = ""
-                self.take(event)
+            self.take(json.loads(line))
 
     def take(self, event):
         pod = event["object"]

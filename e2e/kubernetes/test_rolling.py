@@ -1,0 +1,77 @@
+"""Restarts under load: one at a time, nothing lost, nothing reordered, and a word about what they wait for."""
+
+import pytest
+
+from raw.wait import eventually
+
+# A spec that is put right counts within so long, whatever was waited for.
+ACTS_WITHIN_S = 10
+ROLL_S = 240
+
+
+def names(pods):
+    return {pod["metadata"]["name"] for pod in pods}
+
+
+def test_a_full_roll_takes_one_broker_at_a_time_and_loses_nothing(cluster, load):
+    before = cluster.uids()
+    with cluster.watch() as watch:
+        cluster.restart()
+        eventually(lambda: not set(before.values()) & set(cluster.uids().values()), timeout_s=ROLL_S, poll_s=1, what="new pods")
+        cluster.wait_until_ready(ROLL_S)
+    assert watch.most_away == {"broker": 1, "controller": 1}
+    assert {name: len(lives) for name, lives in watch.lives.items()} == dict.fromkeys(before, 2), "each pod goes once"
+
+
+def test_an_image_that_cannot_be_pulled_takes_one_pod_and_the_right_one_counts_at_once(cluster, load):
+    before = cluster.uids()
+    image = cluster.pods()[0]["spec"]["containers"][0]["image"]
+    with cluster.watch() as watch:
+        cluster.spec({"template": {"image": "localhost/nowhere:1"}})
+        stuck = eventually(
+            lambda: [pod for pod in cluster.pods() if pod["spec"]["containers"][0]["image"] == "localhost/nowhere:1"],
+            timeout_s=60, poll_s=0.5, what="a pod of the wrong image",
+        )
+        load.wait_for_more(50)
+        assert len(stuck) == 1
+        (name,) = names(stuck)
+        cluster.spec({"template": {"image": image}})
+
+        def mended():
+            uid = stuck[0]["metadata"]["uid"]
+            return [pod for pod in cluster.pods() if pod["metadata"]["name"] == name and pod["metadata"]["uid"] != uid]
+
+        eventually(mended, timeout_s=ACTS_WITHIN_S, poll_s=0.2, what=f"another {name}")
+        cluster.wait_until_ready(ROLL_S)
+    assert max(watch.most_away.values()) == 1
+    after = cluster.uids()
+    assert {pod for pod in before if before[pod] != after[pod]} == {name}, "nobody else was touched"
+
+
+def test_another_operator_goes_on_where_a_killed_one_stopped(release, cluster, load):
+    before = cluster.uids()
+    with cluster.watch() as watch:
+        cluster.restart()
+        eventually(lambda: set(before.values()) - set(cluster.uids().values()), timeout_s=60, poll_s=0.3, what="a pod that went")
+        for pod in release.operators():
+            release.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force")
+        eventually(lambda: not set(before.values()) & set(cluster.uids().values()), timeout_s=ROLL_S, poll_s=1, what="new pods")
+        cluster.wait_until_ready(ROLL_S)
+    assert watch.most_away == {"broker": 1, "controller": 1}
+    assert {name: len(lives) for name, lives in watch.lives.items()} == dict.fromkeys(before, 2), "nothing is done twice"
+
+
+@pytest.mark.long
+def test_a_spec_that_changes_twice_in_a_roll_goes_straight_to_the_newest(cluster, load):
+    """K-14: pods that match already stay, the others skip what came between."""
+    with cluster.watch() as watch:
+        cluster.restart()
+        eventually(lambda: any(len(lives) > 1 for lives in watch.lives.values()), timeout_s=60, what="a pod that went")
+        cluster.restart()
+        eventually(lambda: sum(len(lives) > 1 for lives in watch.lives.values()) > 2, timeout_s=120, what="more of them")
+        cluster.restart()
+        cluster.wait_until_ready(ROLL_S)
+    assert watch.most_away == {"broker": 1, "controller": 1}
+    newest = {pod["metadata"]["labels"]["taffrail.dev/revision"] for pod in cluster.pods("app.kubernetes.io/component=broker")}
+    assert len(newest) == 1
+    assert sorted(len(lives) for lives in watch.lives.values())[0] == 2, "who had not gone yet goes once"
