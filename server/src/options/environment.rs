@@ -8,7 +8,7 @@ use super::{Given, OptionsError, Source, known_names};
 const PREFIX: &str = "TAFFRAIL_";
 
 /// Variables that have this beginning and are no settings: those of flags, and those that the tests' rigs use.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     "TAFFRAIL_CONFIG",
     "TAFFRAIL_FILE",
     "TAFFRAIL_BIN",
@@ -18,6 +18,7 @@ const OTHERS: [&str; 12] = [
     "TAFFRAIL_CLUSTER_ID",
     "TAFFRAIL_RACK",
     "TAFFRAIL_BOOTSTRAP",
+    "TAFFRAIL_APPLY",
     "TAFFRAIL_IMAGE",
     "TAFFRAIL_LEASE",
     "TAFFRAIL_WATCH_NAMESPACES",
