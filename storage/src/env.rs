@@ -1,7 +1,7 @@
 //! What all logs of a data directory share: the disk, the open files, the health of the directory, and the lists by which
 //! logs ask for background work.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use taffrail_core::ids::{Offset, TopicPartition};
 use tokio::sync::Notify;
 
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile};
 use crate::error::{AppendError, Reason};
 use crate::flusher::Flusher;
 use crate::handles::Handles;
@@ -98,6 +98,11 @@ impl Env {
             tracing::error!(dir = %self.dir.display(), %reason, "the data directory takes no writes any more");
         }
         reason
+    }
+
+    /// Syncs the file at `path`; when that fails, the directory takes no writes any more.
+    pub(crate) fn sync(&self, file: &dyn DiskFile, path: &Path) -> std::io::Result<()> {
+        file.sync().inspect_err(|error| _ = self.fence(&format!("syncing {}", path.display()), error))
     }
 
     /// Looks whether the data directory is still there; ends writing for good when it is not.

@@ -297,7 +297,8 @@ impl Log {
             None => (size, offset),
         };
         let file = active.open(&self.env, FileKind::Log).map_err(fail)?;
-        file.set_len(u64::from(position)).and_then(|()| file.sync()).map_err(fail)?;
+        let path = active.path(FileKind::Log);
+        file.set_len(u64::from(position)).and_then(|()| self.env.sync(&*file, &path)).map_err(fail)?;
         active.note_cut(position);
         let target = index::relative(end_offset, active.base_offset).unwrap_or(0);
         let offsets = self

@@ -430,7 +430,8 @@ impl Walk<'_> {
             file = %path.display(), offset = end_offset, position, cut_bytes = size - position, %cause,
             "a torn tail is cut off"
         );
-        file.set_len(position).and_then(|()| file.sync()).map_err(|error| damage(error.to_string()))?;
+        let cut = file.set_len(position).and_then(|()| self.env.sync(file, &path));
+        cut.map_err(|error| damage(error.to_string()))?;
         self.segment.note_cut(position as u32);
         Ok(is_end)
     }

@@ -7,8 +7,8 @@ use taffrail_core::partition::ProducerError;
 use taffrail_core::record::{BatchOptions, TimestampType};
 use taffrail_runtime::blocking::Pool;
 
-use crate::disk::Disk;
 use crate::disk::fault::{Fault, FaultDisk, Op};
+use crate::disk::{Disk, OpenMode};
 use crate::testing::{
     DIR, batch, batch_of_producer, batch_with, create_log, open, open_log, options, partition, read_all, read_from,
     run, small,
@@ -273,6 +273,33 @@ fn a_failed_sync_ends_writing_to_the_directory_and_is_never_tried_again() {
     assert_eq!(read_all(&log).len(), 1, "reads go on");
     run(storage.close());
     assert!(disk.content(&Path::new(DIR).join("taffrail-clean-stop")).unwrap() == b"3\n0\n", "no log is called clean");
+}
+
+#[test]
+fn a_sync_that_fails_while_the_end_is_cut_ends_writing_to_the_directory() {
+    let fail = |disk: &FaultDisk| {
+        disk.inject(Fault { op: Op::Sync, path_contains: ".log".into(), skip: 0, times: 1, errno: 5 });
+    };
+    let disk = FaultDisk::new(1);
+    let (storage, log) = open_log(&disk, LogOptions::default());
+    log.append(&[batch(2, 100, 5)], 0, 0).unwrap();
+    log.append(&[batch(2, 100, 5)], 0, 0).unwrap();
+    let path = Path::new(DIR).join("t-0/00000000000000000000.log");
+    let torn = disk.content(&path).unwrap().len() as u64 - 10;
+    fail(&disk);
+    assert!(log.truncate_to(2, 0).is_err());
+    assert!(storage.fenced().is_some(), "whether the cut is durable is not known");
+    drop((storage, log));
+    // The same when the cut is that of a torn tail, at the start after a crash.
+    let disk = FaultDisk::new(1);
+    let (storage, log) = open_log(&disk, LogOptions::default());
+    log.append(&[batch(2, 100, 5)], 0, 0).unwrap();
+    log.append(&[batch(2, 100, 5)], 0, 0).unwrap();
+    disk.kill();
+    drop((storage, log));
+    disk.open(&path, OpenMode::Write).unwrap().set_len(torn).unwrap();
+    fail(&disk);
+    assert!(open(&disk).fenced().is_some());
 }
 
 #[test]
