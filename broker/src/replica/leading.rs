@@ -351,7 +351,8 @@ impl Partition {
         } else {
             self.uncommitted_bytes.load(Ordering::Acquire)
         };
-        self.readers.grown(bytes);
+        // What was in the log before it was counted, when the process started, is worth a look too.
+        self.readers.grown(bytes.max(1));
         self.followers.noted();
     }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use taffrail_core::control::{Command, ReassignPartitions, Reassignment};
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::ids::BrokerId;
+use taffrail_core::record::Batch;
 use taffrail_protocol::message::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use taffrail_protocol::message::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use taffrail_protocol::message::produce_response::PartitionProduceResponse;
@@ -15,6 +17,8 @@ use super::cluster::{
     Client, Cluster, FETCH_VERSION, PRODUCE_VERSION, SOON, batch, fetch_request, produce_request, topic_name, values,
 };
 use super::followers::Follower;
+use crate::replica::Reach;
+use crate::replica::news::News;
 
 /// A lag that a follower exceeds within a test.
 const SHORT_LAG: (&str, &str) = ("replica.lag.time.max.ms", "40");
@@ -125,6 +129,21 @@ async fn a_waiting_consumer_is_woken_by_the_high_watermark_and_a_follower_by_the
     third.has(1).await;
     let response = consumer.receive_fetch().await;
     assert_eq!(values(response.responses[0].partitions[0].records.as_ref().unwrap()).len(), 1);
+}
+
+#[tokio::test]
+async fn whoever_waits_hears_of_records_that_were_there_before_the_leader_counted_them() {
+    let (cluster, mut second, mut third) = replicated(&[], &[]).await;
+    let partition = cluster.partition("t", 0);
+    // As a process finds it that starts: a record above the high watermark that it has not appended itself.
+    let found = Batch::parse(&Bytes::from(batch(&[b"a"]))).unwrap();
+    partition.log().append(&[found], 0, 0).unwrap();
+    let news = News::new();
+    news.expect(1);
+    let _subscribed = partition.subscribe(Reach::Committed, &news, 0);
+    second.has(1).await;
+    assert_eq!(third.has(1).await.high_watermark, 1);
+    time::timeout(SOON, news.woken()).await.expect("the coordinator of groups waits like that");
 }
 
 #[tokio::test]
