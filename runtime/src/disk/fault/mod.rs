@@ -60,6 +60,16 @@ pub struct Fault {
     pub errno: i32,
 }
 
+/// Changes what a read gives; tells whether it did.
+type Garble = Box<dyn FnMut(&mut [u8], &mut Rng) -> bool + Send>;
+
+/// An order to give wrong bytes.
+struct Garbled {
+    path_contains: String,
+    times: u32,
+    garble: Garble,
+}
+
 /// A disk in memory. Clones are the same disk.
 #[derive(Clone)]
 pub struct FaultDisk {
@@ -79,6 +89,7 @@ struct World {
     power_lost_at: Option<u64>,
     capacity: Option<u64>,
     faults: Vec<Fault>,
+    garbled: Vec<Garbled>,
     locks: BTreeMap<PathBuf, String>,
     now_ms: i64,
 }
@@ -98,6 +109,7 @@ impl FaultDisk {
             power_lost_at: None,
             capacity: None,
             faults: Vec::new(),
+            garbled: Vec::new(),
             locks: BTreeMap::new(),
             now_ms: 0,
         };
@@ -109,9 +121,23 @@ impl FaultDisk {
         self.world.lock().faults.push(fault);
     }
 
+    /// Has reads of files whose paths contain `path_contains` changed by `garble` on their way, until that has done so `times`
+    /// times, or the process dies. What is on the disk stays as it is.
+    pub fn garble_reads(
+        &self,
+        path_contains: &str,
+        times: u32,
+        garble: impl FnMut(&mut [u8], &mut Rng) -> bool + Send + 'static,
+    ) {
+        let garbled = Garbled { path_contains: path_contains.to_owned(), times, garble: Box::new(garble) };
+        self.world.lock().garbled.push(garbled);
+    }
+
     /// Takes back all orders to fail.
     pub fn heal(&self) {
-        self.world.lock().faults.clear();
+        let mut world = self.world.lock();
+        world.faults.clear();
+        world.garbled.clear();
     }
 
     /// Lets the volume have room for `bytes` in all (`None` = no limit).
@@ -196,6 +222,7 @@ impl World {
     fn begin_life(&mut self) {
         self.life += 1;
         self.locks.clear();
+        self.garbled.clear();
         self.power_lost_at = None;
         let named: std::collections::BTreeSet<u64> = self.names.files().chain(self.durable_names.files()).collect();
         self.inodes.retain(|id, _| named.contains(id));
@@ -221,6 +248,18 @@ impl World {
             return Err(io::Error::from_raw_os_error(fault.errno));
         }
         Ok(())
+    }
+
+    /// Changes what was read from `path` as it was ordered.
+    fn garble(&mut self, path: &Path, read: &mut [u8]) {
+        let Self { garbled, rng, .. } = self;
+        let order = garbled.iter_mut().find(|order| path.to_string_lossy().contains(&order.path_contains));
+        if let Some(order) = order
+            && (order.garble)(read, rng)
+        {
+            order.times = order.times.saturating_sub(1);
+        }
+        garbled.retain(|order| order.times > 0);
     }
 
     /// Makes an empty file; gives the number of its inode.
@@ -389,11 +428,12 @@ impl FaultFile {
 
 impl DiskFile for FaultFile {
     fn read_at(&self, buffer: &mut [u8], position: u64) -> io::Result<usize> {
-        self.with(Op::Read, |_, inode, verdict| {
+        self.with(Op::Read, |world, inode, verdict| {
             verdict?;
             let rest = inode.current.get(position as usize..).unwrap_or_default();
             let count = rest.len().min(buffer.len());
             buffer[..count].copy_from_slice(&rest[..count]);
+            world.garble(&self.path, &mut buffer[..count]);
             Ok(count)
         })
     }
