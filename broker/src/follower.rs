@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use taffrail_core::event::MetadataEvent;
 use taffrail_core::image::{ApplyError, MetadataImage};
+use taffrail_core::planted::{PlantedBug, is_planted};
 use taffrail_protocol::rpc::{CallError, Update};
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::time;
@@ -116,7 +117,9 @@ impl Follower<'_> {
                     for event in &batch.events {
                         self.image.apply(event)?;
                     }
-                    self.act(&batch.events).await;
+                    let is_missed = is_planted(PlantedBug::ReplicasNotTold)
+                        && matches!(batch.events[..], [MetadataEvent::PartitionChanged { .. }, ..]);
+                    self.act(if is_missed { &[] } else { &batch.events }).await;
                 }
             }
         }

@@ -13,6 +13,7 @@ pub mod ids;
 pub mod image;
 pub mod metric;
 pub mod partition;
+pub mod planted;
 pub mod record;
 pub mod throttle;
 pub mod topic_name;

@@ -15,6 +15,7 @@ use std::path::Path;
 
 use taffrail_core::ids::{Offset, ProducerId, TopicPartition};
 use taffrail_core::partition::{BATCHES_RETAINED, BatchMetadata};
+use taffrail_core::planted::{PlantedBug, is_planted};
 
 use crate::disk::{self, Disk};
 
@@ -79,9 +80,11 @@ pub(crate) fn take(disk: &dyn Disk, dir: &Path) -> io::Result<Option<Marks>> {
     let kafka_mark = dir.join(KAFKA_MARK);
     let is_ours =
         disk::read_file(disk, &kafka_mark, FILE_BYTES_MAX).is_ok_and(|text| text == KAFKA_MARK_TEXT.as_bytes());
-    disk::remove_if_exists(disk, &path)?;
-    disk::remove_if_exists(disk, &kafka_mark)?;
-    disk.sync_dir(dir)?;
+    if !is_planted(PlantedBug::CleanMarkKept) {
+        disk::remove_if_exists(disk, &path)?;
+        disk::remove_if_exists(disk, &kafka_mark)?;
+        disk.sync_dir(dir)?;
+    }
     Ok(marks.filter(|_| is_ours))
 }
 

@@ -6,6 +6,7 @@ use taffrail_core::errors::ErrorCode;
 use taffrail_core::ids::{BrokerId, LeaderEpoch, Offset};
 use taffrail_core::image::MetadataImage;
 use taffrail_core::partition::EpochEnd;
+use taffrail_core::planted::{PlantedBug, is_planted};
 use taffrail_protocol::data::TopicRef;
 use taffrail_protocol::message::StrBytes;
 use taffrail_storage::{Log, LogRead, ReadError};
@@ -83,6 +84,7 @@ impl Reader {
     /// Up to where it may read.
     fn upper(&self, offsets: &Offsets) -> Offset {
         match self {
+            Self::Consumer { .. } if is_planted(PlantedBug::ReadAboveHighWatermark) => offsets.log_end,
             Self::Consumer { committed_only: true, .. } => offsets.last_stable,
             Self::Consumer { committed_only: false, .. } | Self::Stranger(_) => offsets.high_watermark,
             Self::Replica(_) => offsets.log_end,

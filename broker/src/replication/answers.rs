@@ -223,7 +223,7 @@ impl Fetcher {
     }
 
     /// Has `job` done on the disk pool.
-    fn work(&mut self, key: PartitionKey, leader_epoch: LeaderEpoch, job: Job) {
+    pub(super) fn work(&mut self, key: PartitionKey, leader_epoch: LeaderEpoch, job: Job) {
         let Some(followed) = self.partitions.get(&key) else { return };
         let partition = std::sync::Arc::clone(&followed.partition);
         tracing::debug!(partition = %partition.log().partition(), ?job, leader_epoch, "the log is changed as the leader's");

@@ -16,6 +16,7 @@ use taffrail_core::errors::ErrorCode;
 use taffrail_core::event::Listener;
 use taffrail_core::ids::BrokerId;
 use taffrail_core::image::PartitionKey;
+use taffrail_core::planted::{PlantedBug, is_planted};
 use taffrail_protocol::data::TopicRef;
 use taffrail_protocol::fetch::{FetchPartition, FetchResponse, FollowerRequest};
 use taffrail_runtime::shutdown::Shutdown;
@@ -29,7 +30,7 @@ use super::link::{Link, LinkError, Peer};
 use super::plan::{Asked, Place, Plan};
 use super::position::Position;
 use super::range::{RangeAnswers, RangeQuestion};
-use super::work::{Done, Jobs, place_of};
+use super::work::{Done, Job, Jobs, place_of};
 use crate::broker::Broker;
 use crate::replica::Partition;
 
@@ -163,8 +164,12 @@ impl Fetcher {
                         let place = place_of(partition.log());
                         self.broker.metrics.followers.forget(partition.log().partition());
                         self.plan.set_throttled(key, partition.is_held_back());
-                        self.partitions.insert(key, Followed { partition, lag: 0 });
+                        let high_watermark = partition.log().high_watermark();
+                        let is_new = self.partitions.insert(key, Followed { partition, lag: 0 }).is_none();
                         self.plan.follow(key, following.leader_epoch, place);
+                        if is_new && is_planted(PlantedBug::TruncatedToHighWatermark) {
+                            self.work(key, following.leader_epoch, Job::Truncate(high_watermark));
+                        }
                     }
                     // The state has changed once more, which is the next change here or elsewhere.
                     _ => self.leave(key),

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use taffrail_core::planted::{PlantedBug, is_planted};
 use taffrail_runtime::blocking::Pool;
 
 use super::{Mark, MetaStore, StoreError};
@@ -92,7 +93,10 @@ impl Shared {
                 std::mem::take(&mut queue.waiting)
             };
             let (changes, dones): (Vec<Change>, Vec<Done>) = batch.into_iter().unzip();
-            let outcome = changes.iter().try_for_each(|change| self.carry_out(change)).and_then(|()| self.store.sync());
+            let outcome = changes
+                .iter()
+                .try_for_each(|change| self.carry_out(change))
+                .and_then(|()| if is_planted(PlantedBug::MetadataNotSynced) { Ok(()) } else { self.store.sync() });
             match outcome {
                 Ok(()) => dones.into_iter().for_each(|done| done(Ok(()))),
                 Err(error) => {

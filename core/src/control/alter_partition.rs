@@ -16,6 +16,7 @@ use crate::errors::ErrorCode;
 use crate::event::PartitionState;
 use crate::ids::BrokerId;
 use crate::image::MetadataImage;
+use crate::planted::{PlantedBug, is_planted};
 
 /// Epoch of a member of an ISR that is not checked.
 const ANY_EPOCH: i64 = -1;
@@ -72,7 +73,7 @@ fn check(image: &MetadataImage, state: &PartitionState, leader: BrokerId, change
     if leader != state.leader {
         return refuse(ErrorCode::InvalidRequest, format!("The leader is {}, not {leader}.", state.leader));
     }
-    if change.partition_epoch < state.partition_epoch {
+    if change.partition_epoch < state.partition_epoch && !is_planted(PlantedBug::StalePartitionEpochAccepted) {
         return refuse(ErrorCode::InvalidUpdateVersion, format!("The partition epoch is {}.", state.partition_epoch));
     }
     let members: BTreeSet<BrokerId> = change.isr.iter().map(|member| member.id).collect();
@@ -100,6 +101,7 @@ fn ineligible(image: &MetadataImage, member: BrokerIdentity) -> Option<String> {
         None => Some("it is not registered".to_owned()),
         Some(broker) if broker.shutting_down => Some("it is shutting down".to_owned()),
         Some(broker) if broker.fenced => Some("it is fenced".to_owned()),
+        Some(_) if is_planted(PlantedBug::StaleBrokerEpochAccepted) => None,
         Some(broker) if member.epoch != ANY_EPOCH && member.epoch != broker.epoch => {
             Some(format!("its epoch is {}, not {}", broker.epoch, member.epoch))
         }

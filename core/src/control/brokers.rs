@@ -15,6 +15,7 @@ use crate::errors::ErrorCode;
 use crate::event::{BrokerDuty, BrokerRegistration, MetadataEvent};
 use crate::ids::{BrokerId, Uuid};
 use crate::image::MetadataImage;
+use crate::planted::{PlantedBug, is_planted};
 
 pub(super) fn create_cluster(draft: &mut Draft, cluster_id: Uuid) -> Result<(), ControlError> {
     match draft.image().cluster_id() {
@@ -68,7 +69,7 @@ fn loss(known: &BrokerRegistration, request: &RegisterBroker) -> Option<Loss> {
     if known.log_dirs.iter().any(|directory| !request.log_dirs.contains(directory)) {
         return Some(Loss::All);
     }
-    request.unclean_shutdown.then_some(Loss::Tail)
+    (request.unclean_shutdown && !is_planted(PlantedBug::MachineLossHidden)).then_some(Loss::Tail)
 }
 
 fn check_request(image: &MetadataImage, request: &RegisterBroker) -> Result<(), ControlError> {
@@ -109,7 +110,9 @@ pub(super) fn unfence(draft: &mut Draft, broker: BrokerIdentity, rules: DefaultR
 
 pub(super) fn fence(draft: &mut Draft, broker: BrokerIdentity, rules: DefaultRules) -> Result<Reply, ControlError> {
     if !check_identity(draft, broker)?.fenced {
-        elections::resign(draft, rules, broker.id);
+        if !is_planted(PlantedBug::FencedKeepsLeading) {
+            elections::resign(draft, rules, broker.id);
+        }
         draft.emit(MetadataEvent::BrokerFenced { broker: broker.id, epoch: broker.epoch });
     }
     Ok(Reply::Done)

@@ -8,6 +8,7 @@
 
 use crate::event::PartitionState;
 use crate::ids::BrokerId;
+use crate::planted::{PlantedBug, is_planted};
 
 use super::topic_rules::TopicRules;
 
@@ -160,7 +161,8 @@ impl<'a> PartitionChange<'a> {
         let preferred = Some(self.after.preferred_leader()).filter(|_| self.election == Election::Preferred);
         let candidates = preferred.into_iter().chain([self.before.leader]).chain(self.after.replicas.iter().copied());
         let is_able = |id: BrokerId| self.after.replicas.contains(&id) && (self.may_lead)(id);
-        let clean = candidates.into_iter().find(|id| self.after.has_all_committed(*id) && is_able(*id));
+        let has_all = |id| self.after.has_all_committed(id) || is_planted(PlantedBug::LeaderOutsideIsr);
+        let clean = candidates.into_iter().find(|id| has_all(*id) && is_able(*id));
         if let Some(leader) = clean {
             self.after.leader = leader;
             if !self.after.isr.contains(&leader) {

@@ -7,6 +7,7 @@
 use super::epochs::{EpochHistory, UNDEFINED_EPOCH, UNDEFINED_OFFSET};
 use crate::errors::ErrorCode;
 use crate::ids::{LeaderEpoch, Offset};
+use crate::planted::{PlantedBug, is_planted};
 
 /// An epoch, and where it ends in somebody's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,7 @@ pub fn diverging(
         return Err(ErrorCode::OffsetOutOfRange);
     }
     let parts = epoch < last_fetched_epoch || end_offset < fetch_offset;
+    let parts = parts && !is_planted(PlantedBug::DivergenceNotTold);
     Ok(parts.then_some(EpochEnd { epoch, end_offset }))
 }
 

@@ -17,6 +17,7 @@ use crate::errors::ErrorCode;
 use crate::event::PartitionState;
 use crate::ids::{BrokerId, LeaderEpoch, Offset};
 use crate::image::{MetadataImage, PartitionKey};
+use crate::planted::{PlantedBug, is_planted};
 
 /// What the leader does after the answer to a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +127,9 @@ impl Leadership {
         leader_end: Offset,
         now_ms: i64,
     ) -> Result<bool, ErrorCode> {
-        let is_stale = fetch.broker_epoch != -1 && registered_epoch.is_some_and(|newest| newest > fetch.broker_epoch);
+        let is_stale = fetch.broker_epoch != -1
+            && registered_epoch.is_some_and(|newest| newest > fetch.broker_epoch)
+            && !is_planted(PlantedBug::StaleBrokerEpochAccepted);
         let follower = self.followers.iter_mut().find(|it| it.id == fetch.broker && !is_stale);
         let follower = follower.ok_or(ErrorCode::NotLeaderOrFollower)?;
         let has_moved = follower.log_start != fetch.log_start;
@@ -149,7 +152,9 @@ impl Leadership {
     ) -> Offset {
         let counts = |follower: &&Follower| {
             self.may_be_in_sync(follower.id)
-                || (follower.keeps_up(log_end, lag_max_ms, now_ms) && self.is_admissible(follower, image))
+                || (follower.keeps_up(log_end, lag_max_ms, now_ms)
+                    && self.is_admissible(follower, image)
+                    && !is_planted(PlantedBug::JoiningNotWaitedFor))
         };
         let ends = self.followers.iter().filter(counts).map(|follower| follower.log_end);
         high_watermark(current, ends.chain([log_end]), !self.is_below_minimum(configured))
@@ -157,7 +162,7 @@ impl Leadership {
 
     /// Whether fewer replicas than the minimum are known to be in sync: nothing is committed then.
     pub fn is_below_minimum(&self, configured: usize) -> bool {
-        self.state.isr.len() < self.state.min_in_sync(configured)
+        self.state.isr.len() < self.state.min_in_sync(configured) && !is_planted(PlantedBug::MinInSyncIgnored)
     }
 
     /// Whether a batch with acks=all may be appended.
@@ -172,11 +177,12 @@ impl Leadership {
     ///
     /// NOT_ENOUGH_REPLICAS_AFTER_APPEND: the batch is committed, but the ISR has shrunk below the minimum meanwhile.
     pub fn acknowledge(&self, end: Offset, high_watermark: Offset, configured: usize) -> Option<Result<(), ErrorCode>> {
-        if high_watermark < end {
+        if high_watermark < end && !is_planted(PlantedBug::AcknowledgedEarly) {
             return None;
         }
         let joining = usize::from(self.joining().is_some());
-        let is_enough = self.state.isr.len() + joining >= self.state.min_in_sync(configured);
+        let is_enough = self.state.isr.len() + joining >= self.state.min_in_sync(configured)
+            || is_planted(PlantedBug::MinInSyncIgnored);
         Some(if is_enough { Ok(()) } else { Err(ErrorCode::NotEnoughReplicasAfterAppend) })
     }
 
@@ -191,7 +197,8 @@ impl Leadership {
             return None;
         }
         let follower = self.followers.iter().find(|it| it.id == broker)?;
-        let has_all = follower.log_end >= high_watermark && follower.log_end >= self.begun_at;
+        let has_all = (follower.log_end >= high_watermark && follower.log_end >= self.begun_at)
+            || is_planted(PlantedBug::JoinsWithoutRecords);
         if !has_all || !self.is_admissible(follower, image) {
             return None;
         }
@@ -306,7 +313,12 @@ impl Leadership {
 
     /// Whether `broker` may be in the ISR by now, as far as this leader knows.
     fn may_be_in_sync(&self, broker: BrokerId) -> bool {
-        self.state.isr.contains(&broker) || self.joining() == Some(broker)
+        let is_leaving = |pending: &Pending| !pending.change.isr.iter().any(|member| member.id == broker);
+        if is_planted(PlantedBug::IsrShrinksBeforeCommit) && self.pending.as_ref().is_some_and(is_leaving) {
+            return false;
+        }
+        self.state.isr.contains(&broker)
+            || (self.joining() == Some(broker) && !is_planted(PlantedBug::JoiningNotWaitedFor))
     }
 
     /// Whether the controllers would take the follower into the ISR: it serves, and it is the registered process that
@@ -314,7 +326,8 @@ impl Leadership {
     fn is_admissible(&self, follower: &Follower, image: &MetadataImage) -> bool {
         let Some(epoch) = follower.broker_epoch else { return false };
         image.may_lead(follower.id)
-            && image.broker(follower.id).is_some_and(|broker| epoch == -1 || broker.epoch == epoch)
+            && (image.broker(follower.id).is_some_and(|broker| epoch == -1 || broker.epoch == epoch)
+                || is_planted(PlantedBug::StaleBrokerEpochAccepted))
     }
 
     fn propose(&mut self, isr: Vec<BrokerId>, joining: Option<BrokerId>) -> IsrChange {

@@ -7,6 +7,7 @@
 use crate::collections::HashMap;
 use crate::errors::ErrorCode;
 use crate::ids::{Offset, ProducerEpoch, ProducerId};
+use crate::planted::{PlantedBug, is_planted};
 use crate::record::{
     BatchHeader, ControlKind, EndTransactionMarker, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, decrement_sequence,
 };
@@ -293,7 +294,8 @@ impl ProducerStates {
         let known = self.producers.get(&header.producer_id).filter(|_| header.has_producer_id());
         let Some(state) = known else { return Ok(Verdict::Append) };
         if let Some(batch) = state.duplicate_of(header) {
-            return Ok(Verdict::Duplicate(batch));
+            let is_missed = is_planted(PlantedBug::DuplicateAccepted);
+            return Ok(if is_missed { Verdict::Append } else { Verdict::Duplicate(batch) });
         }
         let producer_id = header.producer_id;
         if header.producer_epoch < state.epoch {

@@ -1,6 +1,7 @@
 //! How far a partition is replicated.
 
 use crate::ids::Offset;
+use crate::planted::{PlantedBug, is_planted};
 
 /// The high watermark once the in-sync replicas (the leader among them) have reached `in_sync_ends`: the smallest of them,
 /// but never less than `current`. Unless `may_advance` it stays where it is: while fewer replicas than the minimum are in
@@ -8,6 +9,7 @@ use crate::ids::Offset;
 /// ISR meanwhile has every committed record still (KIP-966).
 pub fn high_watermark(current: Offset, in_sync_ends: impl IntoIterator<Item = Offset>, may_advance: bool) -> Offset {
     match in_sync_ends.into_iter().min() {
+        Some(end) if may_advance && is_planted(PlantedBug::HighWatermarkOffByOne) => (end + 1).max(current),
         Some(end) if may_advance => end.max(current),
         _ => current,
     }

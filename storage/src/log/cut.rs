@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use taffrail_core::ids::Offset;
+use taffrail_core::planted::{PlantedBug, is_planted};
 
 use super::recover::{self, Damage};
 use super::tail::Tail;
@@ -38,7 +39,7 @@ impl Log {
         self.check_changeable()?;
         let high_watermark = self.high_watermark();
         let before = if before == -1 { high_watermark } else { before };
-        if before > high_watermark || before < 0 {
+        if (before > high_watermark && !is_planted(PlantedBug::DeletedPastHighWatermark)) || before < 0 {
             return Err(LogError::OutOfRange {
                 offset: before,
                 log_start_offset: self.log_start_offset(),
@@ -76,7 +77,9 @@ impl Log {
             *entry = offset.max(*entry);
             is_higher
         });
-        self.env.log_starts.write(&*self.env.disk, &self.env.reserve).map_err(|error| self.cut_failed(&error))?;
+        if !is_planted(PlantedBug::FloorNotDurable) {
+            self.env.log_starts.write(&*self.env.disk, &self.env.reserve).map_err(|error| self.cut_failed(&error))?;
+        }
         self.log_start_offset.fetch_max(offset, Ordering::AcqRel);
         self.high_watermark.fetch_max(offset, Ordering::AcqRel);
         let mut writer = self.writer.lock();
@@ -297,8 +300,10 @@ impl Log {
             None => (size, offset),
         };
         let file = active.open(&self.env, FileKind::Log).map_err(fail)?;
-        let path = active.path(FileKind::Log);
-        file.set_len(u64::from(position)).and_then(|()| self.env.sync(&*file, &path)).map_err(fail)?;
+        file.set_len(u64::from(position)).map_err(fail)?;
+        if !is_planted(PlantedBug::CutNotDurable) {
+            self.env.sync(&*file, &active.path(FileKind::Log)).map_err(fail)?;
+        }
         active.note_cut(position);
         let target = index::relative(end_offset, active.base_offset).unwrap_or(0);
         let offsets = self

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use taffrail_core::ids::Offset;
+use taffrail_core::planted::{PlantedBug, is_planted};
 use tokio::sync::oneshot;
 
 use super::Log;
@@ -143,6 +144,9 @@ impl Log {
 
     /// Up to where the log need not be looked at after a crash.
     pub fn recovery_point(&self) -> Offset {
+        if is_planted(PlantedBug::CheckpointBeyondDurable) {
+            return self.end_offset();
+        }
         self.flush.recovery_point()
     }
 
@@ -300,7 +304,13 @@ impl Log {
             Err(error) => return Err(LogError::Io(format!("{}: {error}", segment.path(kind).display()).into())),
             Ok(file) => file,
         };
-        file.sync().map_err(|error| self.sync_failed(&segment.path(kind), &error))
+        if is_planted(PlantedBug::SkippedSync) {
+            return Ok(());
+        }
+        match file.sync() {
+            Err(_) if is_planted(PlantedBug::FailedSyncIgnored) => Ok(()),
+            synced => synced.map_err(|error| self.sync_failed(&segment.path(kind), &error)),
+        }
     }
 
     fn sync_failed(&self, path: &Path, error: &io::Error) -> LogError {

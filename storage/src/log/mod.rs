@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::{Mutex, RwLock};
 use taffrail_core::ids::{LeaderEpoch, Offset, TopicId, TopicPartition};
 use taffrail_core::partition::{EpochEntry, EpochHistory, ProducerStates};
+use taffrail_core::planted::{PlantedBug, is_planted};
 
 use crate::env::Env;
 use crate::error::Reason;
@@ -251,6 +252,9 @@ impl Log {
         let mut writer = self.writer.lock();
         let end_offset = writer.end_offset;
         writer.epochs_changed |= writer.epochs.assign(epoch, end_offset);
+        if is_planted(PlantedBug::ProducersLostOnFailover) {
+            writer.producers.clear();
+        }
     }
 
     /// All leader epochs with their first offsets.
