@@ -13,6 +13,8 @@ BUDGET_KUBERNETES := 12
 SHARD ?= 1/1
 FUZZ_SECONDS ?= 60
 SEEDS ?= 200
+# Of whole clusters, each of which takes a second.
+CLUSTER_SEEDS ?= 50
 # The first of them: another one with each commit, and the same one when a commit is tested again.
 SEED ?= $(shell echo $$((0x$$(git rev-parse --short=8 HEAD | cut -c1-8))))
 
@@ -83,12 +85,13 @@ metrics: build ## metrics, dashboards and alerts, read by the real Prometheus
 chaos: build ## CHAOS_MINUTES (30) of kills, halts, cut wires and full disks of six processes under load; CHAOS_SEED=n repeats one
 	bash e2e/replication/run --long test_chaos.py::test_chaos -s
 
-simulation: ## the storage engine on a failing disk: SEEDS seeds, others with each commit (unit tests run a fixed set)
+simulation: ## fresh seeds, others with each commit (unit tests run fixed ones): the storage engine, whole clusters
 	cargo build --locked -p taffrail-sim
 	bash .ci/suite simulation $(BUDGET_SIMULATION) $(TARGET_DIR)/debug/taffrail-sim storage --seed $(SEED) --runs $(SEEDS) --steps 150
+	bash .ci/suite clusters $(BUDGET_SIMULATION) $(TARGET_DIR)/debug/taffrail-sim cluster --seed $(SEED) --runs $(CLUSTER_SEEDS) --jobs 2
 
-sim: simulation ## the same, and a tenth as many seeds of whole clusters; make sim SEEDS=5000 for more
-	$(TARGET_DIR)/debug/taffrail-sim cluster --seed $(SEED) --runs $$(($(SEEDS) / 10)) --jobs 2
+sim: ## the same with more seeds: make sim SEEDS=5000, of clusters a tenth as many
+	$(MAKE) simulation SEEDS=$(SEEDS) CLUSTER_SEEDS=$$(($(SEEDS) / 10))
 
 test-long: setup ## all long forms; SHARD=i/n for a part
 	cargo build --release --locked -p taffrail-sim

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::process::{Child, Command, ExitCode, Stdio};
 
+use taffrail_core::planted::{self, PlantedBug};
 use taffrail_sim::cluster::Told;
 use taffrail_sim::{cluster, storage};
 
@@ -10,7 +11,8 @@ const USAGE: &str = "\
 usage: taffrail-sim storage|cluster [--seed N] [--runs N] ...
   storage: the storage engine on a failing disk; --steps N things a run
   cluster: three controllers, three brokers and clients; --fault-ms N of faults, --jobs N runs at once,
-           --tell 1 to print what happens, 2 for all";
+           --tell 1 to print what happens, 2 for all
+  --planted NAME: with a bug of core::planted; runs end with the first that finds it";
 
 /// What the command line asks for.
 struct Arguments {
@@ -21,6 +23,7 @@ struct Arguments {
     steps: usize,
     fault_ms: u64,
     told: Told,
+    planted: Option<PlantedBug>,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -31,9 +34,15 @@ fn arguments() -> Result<Arguments, String> {
         _ => return Err(USAGE.to_owned()),
     };
     let fault_ms = cluster::Settings::default().fault_ms;
-    let mut found = Arguments { cluster, seed: 1, runs: 1, jobs: 2, steps: 500, fault_ms, told: Told::Nothing };
+    let told = Told::Nothing;
+    let mut found = Arguments { cluster, seed: 1, runs: 1, jobs: 2, steps: 500, fault_ms, told, planted: None };
     while let Some(word) = words.next() {
-        let value = words.next().ok_or(format!("{word} needs a number"))?;
+        let value = words.next().ok_or(format!("{word} needs a value"))?;
+        if word == "--planted" {
+            let bug = PlantedBug::ALL.iter().find(|bug| format!("{bug:?}") == value);
+            found.planted = Some(*bug.ok_or(format!("'{value}' is no planted bug: {:?}", PlantedBug::ALL))?);
+            continue;
+        }
         let number: u64 = value.parse().map_err(|_| format!("{word} needs a number, not '{value}'"))?;
         match word.as_str() {
             "--seed" => found.seed = number,
@@ -56,16 +65,19 @@ fn arguments() -> Result<Arguments, String> {
 
 /// Makes one run; gives what it did, or what went wrong and how to see it again.
 fn run(seed: u64, arguments: &Arguments) -> Result<String, String> {
+    let planted = arguments.planted.map_or(String::new(), |bug| format!(" --planted {bug:?}"));
     if arguments.cluster {
         let (fault_ms, told) = (arguments.fault_ms, arguments.told);
         let made = cluster::run(cluster::Settings { seed, fault_ms, told });
-        let again = format!("again: cargo run -p taffrail-sim -- cluster --seed {seed} --fault-ms {fault_ms} --tell 1");
+        let again = format!(
+            "again: cargo run -p taffrail-sim -- cluster --seed {seed} --fault-ms {fault_ms} --tell 1{planted}"
+        );
         return made.map(|report| format!("{report:?}")).map_err(|failure| format!("{failure}\n{again}"));
     }
     let steps = arguments.steps;
     let made = taffrail_runtime::task::block_on_current_thread(storage::run(storage::Settings { seed, steps }));
     let made = made.map_err(|error| format!("the simulation cannot run: {error}"))?;
-    let again = format!("again: cargo run -p taffrail-sim -- storage --seed {seed} --steps {steps}");
+    let again = format!("again: cargo run -p taffrail-sim -- storage --seed {seed} --steps {steps}{planted}");
     made.map(|report| format!("{report:?}")).map_err(|failure| format!("{failure}\n{again}"))
 }
 
@@ -78,6 +90,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    arguments.planted.into_iter().for_each(planted::plant);
     let seeds = arguments.seed..arguments.seed.saturating_add(arguments.runs);
     let failed = if arguments.cluster && arguments.runs > 1 {
         in_processes(seeds, &arguments)
@@ -107,6 +120,7 @@ fn in_processes(seeds: std::ops::Range<u64>, arguments: &Arguments) -> Option<St
     let mut failures = Vec::new();
     loop {
         while running.len() < arguments.jobs.max(1)
+            && (failures.is_empty() || arguments.planted.is_none())
             && let Some(seed) = waiting.next()
         {
             match start(seed, arguments) {
@@ -129,5 +143,8 @@ fn start(seed: u64, arguments: &Arguments) -> std::io::Result<Child> {
     let (seed, fault_ms) = (seed.to_string(), arguments.fault_ms.to_string());
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["cluster", "--seed", &seed, "--fault-ms", &fault_ms]);
+    if let Some(bug) = arguments.planted {
+        command.args(["--planted", &format!("{bug:?}")]);
+    }
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
 }

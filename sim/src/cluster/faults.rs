@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use taffrail_core::ids::BrokerId;
+use taffrail_core::record::{BATCH_HEADER_BYTES, BatchHeader};
 use taffrail_runtime::random::Seeded;
 use taffrail_runtime::simulation::{Death, Delays, Simulation};
 use taffrail_storage::disk::fault::{Fault, Op};
 
-use super::invariants::partitions;
 use super::machines::{MACHINES, broker_address, client_address, controller_address};
 use super::run::Run;
 
@@ -24,11 +24,17 @@ const LASTS_MS: (u64, u64) = (50, 4_000);
 /// How long a machine is down, at least and at most.
 const DOWN_MS: (u64, u64) = (20, 3_000);
 
+/// How long at most a broker lives that is cut off from the others: less than they may lag and be in sync.
+const ISOLATED_MAX_MS: u64 = 1_000;
+
 /// How long nobody notices that a process has failed.
 const UNNOTICED_MS: (u64, u64) = (50, 1_000);
 
 /// How far a clock jumps, at most.
 const CLOCK_OFF_MAX_MS: u64 = 3_600_000;
+
+/// What is in the paths of the files whose records may be read wrong: those that clients read.
+const READ_AT: &str = "/simulated-";
 
 /// An error number of the operating system: input/output error.
 const EIO: i32 = 5;
@@ -39,6 +45,8 @@ enum End {
     Cuts,
     Delays,
     FullDisk(usize),
+    /// A broker is killed.
+    Life(usize),
 }
 
 /// Strikes from time to time.
@@ -47,12 +55,14 @@ pub(super) struct Faults {
     next_ms: u64,
     /// What ends when.
     lasting: Vec<(u64, End)>,
+    /// Brokers of which reads gave wrong bits.
+    misread: BTreeSet<usize>,
     count: u64,
 }
 
 impl Faults {
     pub(super) fn new(rng: &mut Seeded) -> Self {
-        Self { rng: Seeded::new(rng.next_u64()), next_ms: 0, lasting: Vec::new(), count: 0 }
+        Self { rng: Seeded::new(rng.next_u64()), next_ms: 0, lasting: Vec::new(), misread: BTreeSet::new(), count: 0 }
     }
 
     /// Faults that struck.
@@ -65,7 +75,7 @@ impl Faults {
         let now_ms = run.simulation.elapsed_ms();
         let (due, rest) = self.lasting.iter().partition(|(at_ms, _)| *at_ms <= now_ms);
         self.lasting = rest;
-        Vec::into_iter(due).for_each(|(_, end)| put_right(end, run));
+        Vec::into_iter(due).for_each(|(_, end)| self.put_right(end, run));
         if now_ms < self.next_ms {
             return;
         }
@@ -88,10 +98,31 @@ impl Faults {
         for address in machines() {
             run.simulation.set_clock_off(address, 0);
         }
+        // A partition that was read wrong while its log was opened or cut is offline until somebody starts the broker again.
+        let soon_ms = run.simulation.elapsed_ms() + UNNOTICED_MS.1;
+        for index in std::mem::take(&mut self.misread) {
+            if run.brokers[index].has_offline() {
+                run.brokers[index].end(Death::Process, soon_ms);
+            }
+        }
     }
 
     fn lasts(&mut self, run: &Run, end: End) {
         self.lasting.push((run.simulation.elapsed_ms() + self.rng.between(LASTS_MS.0, LASTS_MS.1), end));
+    }
+
+    fn put_right(&mut self, end: End, run: &mut Run) {
+        match end {
+            End::Cuts => run.simulation.heal(),
+            End::Delays => run.simulation.set_delays(Delays::default()),
+            End::FullDisk(index) => run.brokers[index].machine.disk.set_capacity(None),
+            End::Life(index) => {
+                let restart_ms = run.simulation.elapsed_ms() + self.rng.between(DOWN_MS.0, DOWN_MS.1);
+                if run.brokers[index].end(Death::Process, restart_ms) {
+                    run.trace.note("fault", format_args!("broker {} is killed", index + 1));
+                }
+            }
+        }
     }
 
     /// Does something; `None` = it cannot be done now.
@@ -99,7 +130,7 @@ impl Faults {
         let any = self.rng.below(u64::from(MACHINES)) as usize;
         let number = any + 1;
         let restart_ms = run.simulation.elapsed_ms() + self.rng.between(DOWN_MS.0, DOWN_MS.1);
-        match self.rng.below(15) {
+        match self.rng.below(18) {
             0 | 1 => run.brokers[any].end(Death::Process, restart_ms).then(|| format!("broker {number} is killed")),
             2 | 3 => (may_lose_data(run, any) && run.brokers[any].end(Death::Machine, restart_ms))
                 .then(|| format!("broker {number} loses power")),
@@ -126,6 +157,9 @@ impl Faults {
                 Some(format!("the disk of broker {number} is full"))
             }
             13 => self.fail_disk(run, any),
+            14 => run.brokers[any].running().map(|_| self.isolate(run, any)),
+            15 => self.end_all_controllers(run),
+            16 => run.brokers[any].running().map(|_| self.garble(run, any)),
             _ => {
                 let may = all_controllers_run(run);
                 may.then(|| {
@@ -156,6 +190,31 @@ impl Faults {
         format!("{one} is cut off from {whom}: there {there}, back {back}")
     }
 
+    /// All controllers lose power at once: what they have committed is on their disks.
+    fn end_all_controllers(&mut self, run: &mut Run) -> Option<String> {
+        if !all_controllers_run(run) {
+            return None;
+        }
+        let now_ms = run.simulation.elapsed_ms();
+        for controller in &mut run.controllers {
+            controller.machine.end(Death::Machine, now_ms + self.rng.between(DOWN_MS.0, DOWN_MS.1));
+        }
+        Some("all controllers lose power".to_owned())
+    }
+
+    /// Cuts a broker off from the others, not from its clients, and kills it: it has taken records that they have not.
+    fn isolate(&mut self, run: &Run, index: usize) -> String {
+        let own = broker_address(index as u8 + 1).ip();
+        for other in (1..=MACHINES).map(|number| broker_address(number).ip()).filter(|other| *other != own) {
+            run.simulation.cut(own, other);
+            run.simulation.cut(other, own);
+        }
+        let now_ms = run.simulation.elapsed_ms();
+        self.lasting.push((now_ms + self.rng.between(LASTS_MS.0, ISOLATED_MAX_MS), End::Life(index)));
+        self.lasts(run, End::Cuts);
+        format!("broker {} is cut off from the other brokers, and will be killed", index + 1)
+    }
+
     fn slow_down(&mut self, run: &Run) -> String {
         let delays = match self.rng.below(3) {
             0 => Delays { network_ms: (1, 80), ..Delays::default() },
@@ -173,6 +232,14 @@ impl Faults {
         let off_ms = self.rng.below(2 * CLOCK_OFF_MAX_MS) as i64 - CLOCK_OFF_MAX_MS as i64;
         simulation.set_clock_off(one, off_ms);
         format!("the clock of {one} is {off_ms} ms off")
+    }
+
+    /// Some reads of records give wrong bits.
+    fn garble(&mut self, run: &Run, index: usize) -> String {
+        let times = self.rng.between(1, 6) as u32;
+        run.brokers[index].machine.disk.garble_reads(READ_AT, times, flip_a_bit);
+        self.misread.insert(index);
+        format!("{times} reads of broker {} give wrong bits", index + 1)
     }
 
     /// A write or a sync fails once: what was not durable then may be gone.
@@ -193,19 +260,25 @@ impl Faults {
     }
 }
 
-fn put_right(end: End, run: &Run) {
-    match end {
-        End::Cuts => run.simulation.heal(),
-        End::Delays => run.simulation.set_delays(Delays::default()),
-        End::FullDisk(index) => run.brokers[index].machine.disk.set_capacity(None),
-    }
+/// Flips a bit in the records of a batch that was read, if a batch was: the checksum tells. That the bytes before them are
+/// wrong no checksum would tell, as little as in Kafka.
+fn flip_a_bit(read: &mut [u8], rng: &mut Seeded) -> bool {
+    let batch = BatchHeader::parse(read).ok().filter(|header| header.total_bytes() <= read.len());
+    let Some(records) = batch.and_then(|header| read.get_mut(BATCH_HEADER_BYTES..header.total_bytes())) else {
+        return false;
+    };
+    let at = rng.below(records.len() as u64) as usize;
+    records.get_mut(at).is_some_and(|byte| {
+        *byte ^= 1 << rng.below(8);
+        true
+    })
 }
 
 /// Addresses of all machines.
 fn machines() -> Vec<IpAddr> {
     let controllers = (1..=MACHINES).map(|number| controller_address(number).ip());
     let brokers = (1..=MACHINES).map(|number| broker_address(number).ip());
-    controllers.chain(brokers).chain((1..=4).map(client_address)).collect()
+    controllers.chain(brokers).chain((1..=5).map(client_address)).collect()
 }
 
 /// Ends a controller; a minority of them may be down.
@@ -225,7 +298,10 @@ fn may_lose_data(run: &Run, index: usize) -> bool {
 
 /// Brokers that have everything again since they last lost something.
 pub(super) fn recovered(run: &Run) -> BTreeSet<BrokerId> {
-    let in_all = |id: BrokerId| partitions(&run.newest).iter().all(|(_, state)| state.isr.contains(&id));
+    let in_all = |id: BrokerId| {
+        let mut partitions = run.newest.topics().iter().flat_map(|topic| &topic.partitions);
+        partitions.all(|state| state.isr.contains(&id))
+    };
     let is_back = |broker: &&super::machines::BrokerMachine| {
         let registered = run.newest.broker(broker.id()).map(|registered| registered.epoch);
         let own = broker.running().map(|running| running.broker.identity().epoch);

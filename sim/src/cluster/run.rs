@@ -23,11 +23,12 @@ const BOOT_MAX_MS: u64 = 60_000;
 const HEALING_MAX_MS: u64 = 90_000;
 
 /// How often invariants are looked at.
-const LOOK_EVERY_MS: u64 = 20;
+const LOOK_EVERY_MS: u64 = 5;
 
-/// Machines of clients: two produce, two consume.
+/// Machines of clients: two produce, two consume, one commits offsets.
 const PRODUCERS: [u8; 2] = [1, 2];
 const CONSUMERS: [u8; 2] = [3, 4];
+const COMMITTER: u8 = 5;
 
 /// How a run is made.
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +195,8 @@ impl Run {
                 futures::future::join_all(consuming).await;
             })?;
         }
-        self.until("boot", BOOT_MAX_MS, Self::everybody_produced)
+        self.add_client(COMMITTER, clients::commit_offsets(COMMITTER, self.surroundings.clone()))?;
+        self.until("boot", BOOT_MAX_MS, Self::everybody_goes_on)
     }
 
     fn add_client(&mut self, number: u8, work: impl Future<Output = ()> + 'static) -> Result<(), String> {
@@ -203,23 +205,23 @@ impl Run {
         Ok(())
     }
 
-    /// Whether every producer had a batch acknowledged since the last look.
-    fn everybody_produced(&self) -> bool {
+    /// Whether every producer had a batch acknowledged since the last look, and an offset was committed.
+    fn everybody_goes_on(&self) -> bool {
         let progress = self.surroundings.progress.borrow();
-        progress.len() == PRODUCERS.len() * PARTITIONS as usize
+        progress.len() == PRODUCERS.len() * PARTITIONS as usize + 1
     }
 
     /// Liveness: whatever happened before, a cluster that is left alone is whole after a while.
     fn become_whole(&mut self) -> Result<(), String> {
         self.until("liveness: all replicas are in sync again", HEALING_MAX_MS, Self::is_whole)?;
         self.surroundings.progress.borrow_mut().clear();
-        self.until("liveness: every producer goes on", HEALING_MAX_MS, Self::everybody_produced)
+        self.until("liveness: every producer goes on, and the group", HEALING_MAX_MS, Self::everybody_goes_on)
     }
 
     fn is_whole(&self) -> bool {
-        let partitions = invariants::partitions(&self.newest);
         let in_sync = |isr: &[_]| isr.len() == usize::from(MACHINES);
-        partitions.len() == PARTITIONS as usize && partitions.iter().all(|(_, state)| in_sync(&state.isr))
+        let mut partitions = self.newest.topics().iter().flat_map(|topic| &topic.partitions);
+        partitions.all(|state| in_sync(&state.isr))
     }
 
     /// Producers stop, consumers read on to the end, and every log has all that was acknowledged.
@@ -252,7 +254,8 @@ impl Run {
         let view = self.view();
         for broker in &view.brokers {
             for (partition, log) in View::logs(broker) {
-                let found = committed_prefix::records(&log, log.log_start_offset(), log.high_watermark())?;
+                let found = committed_prefix::records(&log, log.log_start_offset(), log.high_watermark())
+                    .map_err(|error| format!("acknowledged-stays: broker {}: {error}", broker.number))?;
                 let found: std::collections::BTreeMap<_, _> = found.into_iter().collect();
                 let lost = self.surroundings.ledger.with(partition, |seen| {
                     let missing = seen.acknowledged.iter().find(|(offset, value)| found.get(offset) != Some(value));
@@ -338,10 +341,12 @@ impl Run {
         }
         for index in 0..self.brokers.len() {
             let broker = &self.brokers[index];
-            let fenced = broker.running().and_then(|running| running.storage.fenced().cloned());
             let ended = broker.machine.ended().filter(|_| broker.machine.host.is_some());
-            let (reason, death) = match (fenced, ended) {
-                (Some(reason), _) => (reason.to_string(), Death::Machine),
+            let failed = broker.disk_failure().filter(|_| broker.running().is_some() || ended.is_some());
+            let (reason, death) = match (failed, ended) {
+                // What a failed sync has not written is in the page cache still, and counts as written: only another start of
+                // the machine shows what is there.
+                (Some(reason), _) => (reason, Death::Machine),
                 (None, Some(reason)) => (reason, Death::Process),
                 (None, None) => continue,
             };

@@ -38,13 +38,32 @@ pub(super) fn content(log: &Log, model: &Model, max_bytes: u64) -> Result<(), St
     times(log, model)
 }
 
+/// Compares the checksums of what is read from `from` on. A log that refuses to be read has told of its damage.
+pub(super) fn checksums(log: &Log, from: i64) -> Result<(), String> {
+    let mut next = from.max(log.log_start_offset());
+    while next < log.end_offset() {
+        let Ok(read) = log.read(next, 1, i64::MAX, true) else { return Ok(()) };
+        let bytes = read.read_bytes().map_err(|error| error.to_string())?;
+        for batch in split_batches(Bytes::from(bytes)) {
+            let batch = batch.map_err(|error| format!("past the recovery point {from}, at {next}: {error}"))?;
+            batch.verify_crc().map_err(|error| format!("past the recovery point {from}, at {next}: {error}"))?;
+        }
+        if read.next_offset <= next {
+            return Ok(());
+        }
+        next = read.next_offset;
+    }
+    Ok(())
+}
+
 fn records(batch: &taffrail_core::record::Batch, model: &Model) -> Result<(), String> {
     let mut decompressor = Decompressor::new(DecompressLimits::default());
     for record in batch.as_ref().records(&mut decompressor).map_err(|error| error.to_string())? {
         let record = record.map_err(|error| error.to_string())?;
         let mut number = [0; 8];
         number.copy_from_slice(record.value.and_then(|value| value.get(..8)).ok_or("a record without its number")?);
-        let found = Entry { timestamp: record.timestamp, number: u64::from_be_bytes(number) };
+        let sequence = batch.header().has_producer_id().then_some(record.sequence);
+        let found = Entry { timestamp: record.timestamp, number: u64::from_be_bytes(number), sequence };
         let expected = model.entries.get(record.offset as usize);
         if expected != Some(&found) {
             return Err(format!("offset {} has {found:?}, where {expected:?} is expected", record.offset));

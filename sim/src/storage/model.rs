@@ -6,6 +6,8 @@ pub(super) struct Entry {
     pub(super) timestamp: i64,
     /// Tells records apart: no two have the same.
     pub(super) number: u64,
+    /// Its sequence, if an idempotent producer wrote it.
+    pub(super) sequence: Option<i32>,
 }
 
 /// The plain list that the log is compared with.
@@ -22,6 +24,12 @@ pub(super) struct Model {
 impl Model {
     pub(super) fn end(&self) -> i64 {
         self.entries.len() as i64
+    }
+
+    /// Offset and sequence of the last record of the idempotent producer.
+    pub(super) fn last_sequence(&self) -> Option<(i64, i32)> {
+        let numbered = self.entries.iter().enumerate().rev();
+        numbered.filter_map(|(offset, entry)| Some((offset as i64, entry.sequence?))).next()
     }
 
     /// After a reopening, the log ends at `end`; what was behind it is gone.

@@ -7,13 +7,22 @@ use bytes::Bytes;
 use taffrail_core::ids::{TopicPartition, Uuid};
 use taffrail_core::record::{Batch, BatchBuilder, BatchOptions};
 use taffrail_storage::disk::Disk;
-use taffrail_storage::disk::fault::{FaultDisk, Rng};
-use taffrail_storage::{AppendError, Log, LogOptions, Maintenance, Storage, StorageOptions};
+use taffrail_storage::disk::fault::{Fault, FaultDisk, Op, Rng};
+use taffrail_storage::{AppendError, Log, LogError, LogOptions, Maintenance, Storage, StorageOptions};
 
 use super::model::{Entry, Model};
 use super::{Failure, check};
 
 const DIR: &str = "/data";
+
+/// Most records of a batch.
+const RECORDS_MAX: u64 = 4;
+
+/// The idempotent producer.
+const PRODUCER_ID: i64 = 5;
+
+/// An error number of the operating system: input/output error.
+const EIO: i32 = 5;
 
 /// How a run is made.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +48,10 @@ pub struct Report {
     pub refused: u64,
     /// Power cuts after which the log was found damaged in the middle, which is told and not repaired.
     pub damaged: u64,
+    /// Syncs that failed.
+    pub failed: u64,
+    /// Bits that flipped on the medium.
+    pub flipped: u64,
     /// Calls to the disk; equal for equal seeds.
     pub calls: u64,
 }
@@ -120,7 +133,7 @@ impl Run {
     async fn step(&mut self) -> Result<(), String> {
         self.now_ms += self.rng.below(50) as i64;
         self.disk.set_now_ms(self.now_ms);
-        match self.rng.below(100) {
+        match self.rng.below(103) {
             0..60 => self.append(),
             60..70 => self.flush().await,
             70..74 => self.maintain().await,
@@ -131,26 +144,30 @@ impl Run {
             89..92 => self.end(Ending::Kill).await,
             92..95 => self.end(Ending::Crash).await,
             95..97 => self.fill_disk(),
-            _ => self.lose_power().await,
+            97..100 => self.lose_power().await,
+            100 => self.fail_sync().await,
+            _ => self.decay().await,
         }
     }
 
     fn append(&mut self) -> Result<(), String> {
-        let records = 1 + self.rng.below(4);
+        let records = 1 + self.rng.below(RECORDS_MAX);
         let is_idempotent = self.rng.one_in(3);
         let mut options = BatchOptions::default();
         if is_idempotent {
-            options = BatchOptions { producer_id: 5, producer_epoch: 0, base_sequence: self.sequence, ..options };
+            options =
+                BatchOptions { producer_id: PRODUCER_ID, producer_epoch: 0, base_sequence: self.sequence, ..options };
         }
         let mut builder = BatchBuilder::new(options);
         let mut entries = Vec::new();
-        for _ in 0..records {
+        for count in 0..records {
             let timestamp =
                 taffrail_runtime::time::unix_ms() / 86_400_000 * 86_400_000 + self.now_ms + self.rng.below(200) as i64;
             let mut value = self.next_number.to_be_bytes().to_vec();
             value.resize(8 + self.rng.below(120) as usize, b'.');
             builder.push(timestamp, None, Some(&value)).map_err(|error| error.to_string())?;
-            entries.push(Entry { timestamp, number: self.next_number });
+            let sequence = is_idempotent.then_some(self.sequence + count as i32);
+            entries.push(Entry { timestamp, number: self.next_number, sequence });
             self.next_number += 1;
         }
         let bytes = builder.build().map_err(|error| error.to_string())?;
@@ -176,7 +193,9 @@ impl Run {
                 return Err(format!("a repeated batch is taken for a new one: {again:?}"));
             }
         }
-        self.log.advance_high_watermark(self.log.end_offset());
+        if !self.rng.one_in(4) {
+            self.log.advance_high_watermark(self.log.end_offset());
+        }
         Ok(())
     }
 
@@ -188,7 +207,7 @@ impl Run {
             Ok(()) => self.model.flushed = end,
             Err(_) if self.disk.is_without_power() => {}
             // A full disk keeps indexes from being written, never batches from being made durable.
-            Err(taffrail_storage::LogError::DiskFull) => self.disk.set_capacity(None),
+            Err(LogError::DiskFull) => self.disk.set_capacity(None),
             Err(error) => return Err(format!("the flush failed: {error}")),
         }
         Ok(())
@@ -202,6 +221,16 @@ impl Run {
 
     fn delete_records(&mut self) -> Result<(), String> {
         let (start, end) = (self.log.log_start_offset(), self.log.high_watermark());
+        let uncommitted = (self.log.end_offset() - end) as u64;
+        if uncommitted > 0 && self.rng.one_in(2) {
+            let before = end + 1 + self.rng.below(uncommitted) as i64;
+            return match self.log.delete_records(before) {
+                Ok(_) => {
+                    Err(format!("records before {before} are deleted, of which only those before {end} are committed"))
+                }
+                Err(_) => Ok(()),
+            };
+        }
         let before = start + self.rng.below((end - start) as u64 + 1) as i64;
         match self.log.delete_records(before) {
             Ok(start) if start >= before => self.model.floor = before,
@@ -223,13 +252,73 @@ impl Run {
             self.log.truncate_to(offset, self.now_ms).map_err(|error| format!("the end cannot be cut: {error}"))?;
         // What was cut may come back after a crash, unless the cut was made durable, which it is.
         self.model.cut(cut);
-        self.resume_producer();
+        self.resume_producer()
+    }
+
+    /// The producer goes on from what the log knows of it, since its last batches may be gone. Those that are there must be
+    /// known.
+    fn resume_producer(&mut self) -> Result<(), String> {
+        let next = self.log.next_sequence(PRODUCER_ID);
+        let last = self.model.last_sequence().filter(|(offset, _)| *offset >= self.log.log_start_offset());
+        if let Some((offset, sequence)) = last
+            && next != Some(sequence + 1)
+        {
+            return Err(format!(
+                "the producer wrote sequence {sequence} at offset {offset}, and would go on with {next:?}"
+            ));
+        }
+        self.sequence = next.unwrap_or(0);
         Ok(())
     }
 
-    /// The producer goes on from what the log knows of it, since its last batches may be gone.
-    fn resume_producer(&mut self) {
-        self.sequence = self.log.next_sequence(5).unwrap_or(0);
+    /// Lets a sync of batches fail: what is durable is not known then, and the directory takes no writes any more.
+    async fn fail_sync(&mut self) -> Result<(), String> {
+        self.disk.inject(Fault { op: Op::Sync, path_contains: ".log".to_owned(), skip: 0, times: 1, errno: EIO });
+        let end = self.model.end();
+        let flushed = self.log.flush_to(end).await;
+        self.disk.heal();
+        match flushed {
+            // Everything was durable before, so nothing was synced.
+            Ok(()) => self.model.flushed = end,
+            Err(LogError::DiskFull) => self.disk.set_capacity(None),
+            Err(_) if self.storage.fenced().is_some() => {
+                self.report.failed += 1;
+                return self.end(Ending::Crash).await;
+            }
+            Err(error) => return Err(format!("a sync failed, and the directory goes on taking writes: {error}")),
+        }
+        Ok(())
+    }
+
+    /// Flips a bit among the batches while no process runs. A start looks at everything past the recovery point, so what it
+    /// serves of that is sound; at most the last batch is taken for one that was torn. Before it, readers are told.
+    async fn decay(&mut self) -> Result<(), String> {
+        let dir = Path::new(DIR).join(partition().to_string());
+        let files = self.disk.list(&dir).map_err(|error| error.to_string())?;
+        let logs: Vec<_> = files.iter().filter(|file| file.name.ends_with(".log")).collect();
+        let Some(file) = logs.get(self.rng.below(logs.len() as u64) as usize) else { return Ok(()) };
+        let path = dir.join(&file.name);
+        let bytes = self.disk.content(&path).map_err(|error| error.to_string())?.len() as u64;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (position, mask) = (self.rng.below(bytes), 1 << self.rng.below(8));
+        self.disk.set_capacity(None);
+        self.disk.kill();
+        self.disk.flip(&path, position, mask).map_err(|error| error.to_string())?;
+        self.report.flipped += 1;
+        let options = options(&mut self.rng);
+        let (storage, log) = open(&self.disk, &options, self.topics).await?;
+        self.maintenance = Maintenance::new(Arc::clone(&storage));
+        (self.storage, self.log) = (storage, log);
+        if self.log.offline().is_none() {
+            let (end, least) = (self.log.end_offset(), self.model.end() - RECORDS_MAX as i64);
+            if end < least {
+                return Err(format!("one bit flipped, and the log ends at {end}, not from {least} on"));
+            }
+            check::checksums(&self.log, self.log.recovery_point())?;
+        }
+        self.begin_another_topic()
     }
 
     fn fill_disk(&mut self) -> Result<(), String> {
@@ -285,7 +374,7 @@ impl Run {
             return Err(format!("after a {ending:?} the log ends at {end}, not from {least} to {}", self.model.end()));
         }
         self.model.cut(end);
-        self.resume_producer();
+        self.resume_producer()?;
         check::content(&self.log, &self.model, 1 + self.rng.below(4_000))
     }
 
@@ -295,6 +384,11 @@ impl Run {
             return Err(format!("after a {ending:?} the log is offline: {reason}"));
         }
         self.report.damaged += 1;
+        self.begin_another_topic()
+    }
+
+    /// Goes on with a topic of the same name that has nothing yet.
+    fn begin_another_topic(&mut self) -> Result<(), String> {
         self.storage.delete(&partition()).map_err(|error| error.to_string())?;
         self.topics += 1;
         let options = options(&mut self.rng);

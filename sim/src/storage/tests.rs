@@ -22,12 +22,6 @@ fn no_seed_finds_a_broken_promise() {
 }
 
 #[test]
-fn seeds_that_once_found_a_broken_promise_find_none() {
-    // A power cut took entries of a time index and left those of the offset index, and a lookup by time skipped a segment.
-    one(1_795_997_468, 150);
-}
-
-#[test]
 fn a_seed_does_the_same_again() {
     assert_eq!(one(7, 200), one(7, 200));
 }

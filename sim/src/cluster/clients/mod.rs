@@ -1,5 +1,6 @@
 //! Clients: they speak Kafka's protocol over the simulated network, and write everything into the ledger.
 
+mod committer;
 mod connection;
 mod consumer;
 mod producer;
@@ -14,6 +15,7 @@ use taffrail_protocol::message::metadata_request::MetadataRequestTopic;
 use taffrail_protocol::message::{CreateTopicsRequest, MetadataRequest, TopicName};
 use taffrail_runtime::time;
 
+pub(super) use self::committer::commit_offsets;
 use self::connection::{Broken, Connection};
 pub(super) use self::consumer::consume;
 pub(super) use self::producer::produce;

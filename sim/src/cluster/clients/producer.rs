@@ -1,6 +1,7 @@
 //! An idempotent producer of one partition: it sends a batch until it is acknowledged by all replicas in sync, and only then
 //! the next one.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use taffrail_core::errors::ErrorCode;
@@ -8,7 +9,7 @@ use taffrail_core::record::{BatchBuilder, BatchOptions};
 use taffrail_protocol::message::produce_request::{PartitionProduceData, TopicProduceData};
 use taffrail_protocol::message::produce_response::PartitionProduceResponse;
 use taffrail_protocol::message::{InitProducerIdRequest, ProduceRequest};
-use taffrail_runtime::{random, time};
+use taffrail_runtime::{random, task, time};
 
 use super::{AGAIN, Leader, Surroundings, topic_name};
 use crate::cluster::ledger::Value;
@@ -27,6 +28,12 @@ const RECORDS_MAX: u64 = 3;
 
 /// Longest pause between two batches.
 const PAUSE_MAX_MS: u64 = 40;
+
+/// One batch in so many is sent once more after it was acknowledged.
+const REPEATED_ONE_IN: u64 = 16;
+
+/// How long after that at most: also behind later batches.
+const REPEATED_AFTER_MAX_MS: u64 = 1_500;
 
 struct Producer {
     client: u8,
@@ -85,6 +92,9 @@ impl Producer {
             match answer {
                 Ok(Some(partition)) => {
                     if self.take(&partition, &values).await {
+                        if random::u64() % REPEATED_ONE_IN == 0 {
+                            self.repeat(request);
+                        }
                         return;
                     }
                 }
@@ -95,6 +105,20 @@ impl Producer {
                 }
             }
         }
+    }
+
+    /// Has a request arrive once more, over a connection of its own, as one does that was sent again because no answer came.
+    fn repeat(&self, request: ProduceRequest) {
+        let mut leader = Leader::new(self.client, self.partition, &self.surroundings);
+        let (name, trace) =
+            (format!("repeater {}/{}", self.client, self.partition), Rc::clone(&self.surroundings.trace));
+        task::spawn_local(async move {
+            time::sleep(Duration::from_millis(random::u64() % REPEATED_AFTER_MAX_MS)).await;
+            match leader.connection().await.call(PRODUCE_VERSION, &request).await {
+                Ok(_) => trace.note(name, "a batch came twice"),
+                Err(error) => trace.note(name, error),
+            }
+        });
     }
 
     fn request(&self, values: &[Value]) -> Option<ProduceRequest> {

@@ -51,12 +51,22 @@ pub(in crate::cluster) struct BrokerMachine {
     pub(in crate::cluster) has_lost: bool,
     /// Whether the machine has gone down since the controllers were last told of that.
     owed: Rc<Cell<bool>>,
+    /// What the last process has opened, whether it runs or not.
+    opened: Slot<Arc<Storage>>,
     stop: Shutdown,
 }
 
 impl BrokerMachine {
     pub(in crate::cluster) fn new(number: u8) -> Self {
-        Self { number, machine: Machine::new(), life: 0, has_lost: false, owed: Rc::default(), stop: Shutdown::new() }
+        Self {
+            number,
+            machine: Machine::new(),
+            life: 0,
+            has_lost: false,
+            owed: Rc::default(),
+            opened: Slot::default(),
+            stop: Shutdown::new(),
+        }
     }
 
     pub(in crate::cluster) fn id(&self) -> BrokerId {
@@ -72,11 +82,23 @@ impl BrokerMachine {
     pub(in crate::cluster) fn start(&mut self, simulation: &Simulation) -> Result<(), String> {
         self.stop = Shutdown::new();
         self.life += 1;
-        let (number, owed, stop) = (self.number, Rc::clone(&self.owed), self.stop.clone());
+        self.opened = Slot::default();
+        let (number, owed, opened) = (self.number, Rc::clone(&self.owed), Rc::clone(&self.opened));
+        let stop = self.stop.clone();
         self.machine.start(simulation, broker_address(number).ip(), |disk, slot| async move {
-            let outcome = Process { number, disk, owed, slot, stop }.live().await;
+            let outcome = Process { number, disk, owed, opened, slot, stop }.live().await;
             outcome.err().unwrap_or_else(|| "it was told to stop".to_owned())
         })
+    }
+
+    /// Why the disk takes no writes of the last process any more, if it does not.
+    pub(in crate::cluster) fn disk_failure(&self) -> Option<String> {
+        self.opened.borrow().as_ref()?.fenced().map(ToString::to_string)
+    }
+
+    /// Whether a partition of the process is offline, which it stays until another one starts.
+    pub(in crate::cluster) fn has_offline(&self) -> bool {
+        self.running().is_some_and(|running| running.storage.logs().iter().any(|log| log.offline().is_some()))
     }
 
     /// Tells the process to stop in order.
@@ -113,6 +135,7 @@ struct Process {
     number: u8,
     disk: FaultDisk,
     owed: Rc<Cell<bool>>,
+    opened: Slot<Arc<Storage>>,
     slot: Slot<Running>,
     stop: Shutdown,
 }
@@ -128,6 +151,7 @@ impl Process {
         let (id, address) = (BrokerId(i32::from(self.number)), broker_address(self.number));
         let socket = TcpListener::bind(address).await.map_err(text)?;
         let storage = self.open().await?;
+        *self.opened.borrow_mut() = Some(Arc::clone(&storage));
         let is_new =
             storage.logs().is_empty() && MetaProperties::read(&self.disk, Path::new(DIR)).map_err(text)?.is_none();
         if is_new || storage.was_closed() {

@@ -54,6 +54,8 @@ pub(super) fn settings() -> Overrides {
         ("inter.broker.listener.name", broker::LISTENER),
         ("default.replication.factor", "3"),
         ("auto.create.topics.enable", "false"),
+        ("min.insync.replicas", "2"),
+        ("offsets.topic.num.partitions", "1"),
     ];
     settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
