@@ -392,7 +392,7 @@ fn a_torn_tail_is_cut_and_damage_in_the_middle_takes_only_that_log_offline() {
     }
     drop((log, storage));
     disk.kill();
-    let file = disk.open(&path, crate::disk::OpenMode::Write).unwrap();
+    let file = disk.open(&path, OpenMode::Write).unwrap();
     let len = file.len().unwrap();
     file.set_len(len - 1).unwrap();
     let (storage, log) = open_log(&disk, LogOptions::default());
@@ -587,7 +587,7 @@ fn an_index_that_a_crash_took_away_alone_is_built_anew_and_the_log_can_be_cut_wi
 fn a_closed_segment_that_was_cut_at_a_batch_after_a_clean_stop_is_found() {
     let disk = FaultDisk::new(1);
     let bases = log_with_segments(&disk);
-    let file = disk.open(&segment_file(bases[1]), crate::disk::OpenMode::Write).unwrap();
+    let file = disk.open(&segment_file(bases[1]), OpenMode::Write).unwrap();
     file.set_len(file.len().unwrap() / 2).unwrap();
     let log = open(&disk).log(&partition()).unwrap();
     let reason = log.offline().unwrap().to_string();
