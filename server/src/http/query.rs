@@ -34,7 +34,9 @@ pub(super) fn apply(options: &mut ScrapeOptions, query: &str) -> Result<(), Stri
                 options.dialects = chosen.ok_or_else(|| format!("names are some of {names}, with commas between"))?;
             }
             _ => {
-                return Err(format!("{name} is not known; there are granularity, series_max, topics, groups and names"));
+                return Err(format!(
+                    "{name} is not known; there are granularity, series_max, topics, groups and names"
+                ));
             }
         }
     }
