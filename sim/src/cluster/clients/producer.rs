@@ -92,7 +92,7 @@ impl Producer {
             match answer {
                 Ok(Some(partition)) => {
                     if self.take(&partition, &values).await {
-                        if random::u64() % REPEATED_ONE_IN == 0 {
+                        if random::u64().is_multiple_of(REPEATED_ONE_IN) {
                             self.repeat(request);
                         }
                         return;
