@@ -150,7 +150,7 @@ impl Maintenance {
             }
             let env = Arc::clone(&self.storage.env);
             // Losing this job to a full queue only means trying again in the next round.
-            let _ = self.storage.pool.submit(move || env.reserve.fill(&*env.disk));
+            let _ = self.storage.pool.run(move || env.reserve.fill(&*env.disk)).await;
         }
         if is_due(&mut self.next_checkpoint_ms, now_ms, checkpoint_ms) {
             self.write_recovery_points().await;
