@@ -254,6 +254,7 @@ impl Log {
             segment.rename_all(&self.env, DELETED)?;
         }
         let active = Segment::create(&self.env, Arc::clone(&self.dir), offset, now_ms)?;
+        self.remove_snapshots_past(offset)?;
         self.env.disk.sync_dir(&self.dir)?;
         writer.epochs.clear();
         writer.epochs_changed = true;
@@ -312,6 +313,8 @@ impl Log {
         let times = self
             .cut_index::<TimeEntry>(&active, FileKind::TimeIndex, |entry| entry.relative_offset < target)
             .map_err(fail)?;
+        // Before the folder is made durable: one that came back after a power cut would speak of records that are gone.
+        self.remove_snapshots_past(end_offset).map_err(fail)?;
         self.env.disk.sync_dir(&self.dir).map_err(fail)?;
         self.reset_end(writer, &segments[..kept], &active, position, end_offset, (offsets, times));
         self.cut_producers(writer, &segments[..kept], end_offset, now_ms)?;
@@ -360,6 +363,17 @@ impl Log {
         Ok(Growing::new(kept, last.map(|(_, entry)| entry)))
     }
 
+    /// Removes the producers' states of offsets past `end_offset`.
+    fn remove_snapshots_past(&self, end_offset: Offset) -> io::Result<()> {
+        for entry in self.env.disk.list(&self.dir)? {
+            if matches!(parse_segment_file(&entry.name), Some((offset, FileKind::Snapshot, "")) if offset > end_offset)
+            {
+                disk::remove_if_exists(&*self.env.disk, &self.dir.join(&entry.name))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Rebuilds the producers' states as they were at `end_offset`.
     fn cut_producers(
         &self,
@@ -372,10 +386,7 @@ impl Log {
         let mut snapshots = Vec::new();
         for entry in self.env.disk.list(&self.dir).map_err(fail)? {
             match parse_segment_file(&entry.name) {
-                Some((offset, FileKind::Snapshot, "")) if offset > end_offset => {
-                    disk::remove_if_exists(&*self.env.disk, &self.dir.join(&entry.name)).map_err(fail)?;
-                }
-                Some((offset, FileKind::Snapshot, "")) => snapshots.push(offset),
+                Some((offset, FileKind::Snapshot, "")) if offset <= end_offset => snapshots.push(offset),
                 _ => {}
             }
         }
