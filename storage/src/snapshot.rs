@@ -9,6 +9,7 @@ use taffrail_core::ids::{Offset, ProducerEpoch, ProducerId};
 use taffrail_core::record::crc32c;
 
 use crate::disk::{self, Disk};
+use crate::names::{FileKind, parse_segment_file};
 
 const VERSION: i16 = 1;
 const ENTRIES_AT: usize = 6;
@@ -16,6 +17,24 @@ const ENTRY_BYTES: usize = 46;
 
 /// Largest snapshot that is read: more than ten million producers.
 const FILE_BYTES_MAX: u64 = 512 << 20;
+
+/// Removes the snapshots in `dir` of whose offsets `is_kept` does not hold; gives the offsets of the others, smallest first.
+/// Make the folder durable afterwards: a snapshot that came back after a power cut would speak of records that are gone.
+///
+/// # Errors
+/// When the disk refuses.
+pub(crate) fn retain(disk: &dyn Disk, dir: &Path, is_kept: impl Fn(Offset) -> bool) -> io::Result<Vec<Offset>> {
+    let mut kept = Vec::new();
+    for entry in disk.list(dir)? {
+        match parse_segment_file(&entry.name) {
+            Some((offset, FileKind::Snapshot, "")) if is_kept(offset) => kept.push(offset),
+            Some((_, FileKind::Snapshot, "")) => disk::remove_if_exists(disk, &dir.join(&entry.name))?,
+            _ => {}
+        }
+    }
+    kept.sort_unstable();
+    Ok(kept)
+}
 
 /// What is kept of one producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

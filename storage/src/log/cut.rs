@@ -15,7 +15,7 @@ use super::{Log, Writer, producers};
 use crate::disk;
 use crate::error::{AppendError, LogError, is_full};
 use crate::index::{self, Entry, Growing, OffsetEntry, TimeEntry};
-use crate::names::{DELETED, FileKind, SEGMENT_FILES, parse_segment_file, segment_path};
+use crate::names::{DELETED, FileKind, SEGMENT_FILES, segment_path};
 use crate::scan::ScanError;
 use crate::segment::Segment;
 use crate::snapshot;
@@ -254,7 +254,7 @@ impl Log {
             segment.rename_all(&self.env, DELETED)?;
         }
         let active = Segment::create(&self.env, Arc::clone(&self.dir), offset, now_ms)?;
-        self.remove_snapshots_past(offset)?;
+        snapshot::retain(&*self.env.disk, &self.dir, |_| false)?;
         self.env.disk.sync_dir(&self.dir)?;
         writer.epochs.clear();
         writer.epochs_changed = true;
@@ -313,11 +313,11 @@ impl Log {
         let times = self
             .cut_index::<TimeEntry>(&active, FileKind::TimeIndex, |entry| entry.relative_offset < target)
             .map_err(fail)?;
-        // Before the folder is made durable: one that came back after a power cut would speak of records that are gone.
-        self.remove_snapshots_past(end_offset).map_err(fail)?;
+        let known = self.log_start_offset()..=end_offset;
+        let snapshots = snapshot::retain(&*self.env.disk, &self.dir, |offset| known.contains(&offset)).map_err(fail)?;
         self.env.disk.sync_dir(&self.dir).map_err(fail)?;
         self.reset_end(writer, &segments[..kept], &active, position, end_offset, (offsets, times));
-        self.cut_producers(writer, &segments[..kept], end_offset, now_ms)?;
+        self.cut_producers(writer, &segments[..kept], &snapshots, now_ms)?;
         self.flush.note_cut(end_offset);
         self.note_changed();
         Ok(end_offset)
@@ -363,37 +363,17 @@ impl Log {
         Ok(Growing::new(kept, last.map(|(_, entry)| entry)))
     }
 
-    /// Removes the producers' states of offsets past `end_offset`.
-    fn remove_snapshots_past(&self, end_offset: Offset) -> io::Result<()> {
-        for entry in self.env.disk.list(&self.dir)? {
-            if matches!(parse_segment_file(&entry.name), Some((offset, FileKind::Snapshot, "")) if offset > end_offset)
-            {
-                disk::remove_if_exists(&*self.env.disk, &self.dir.join(&entry.name))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Rebuilds the producers' states as they were at `end_offset`.
+    /// Rebuilds the producers' states as they were at the end of `segments`, from the newest of `snapshots` that can be read.
     fn cut_producers(
         &self,
         writer: &mut Writer,
         segments: &[Arc<Segment>],
-        end_offset: Offset,
+        snapshots: &[Offset],
         now_ms: i64,
     ) -> Result<(), Damage> {
-        let fail = |error: io::Error| Damage::Files(format!("{}: {error}", self.dir.display()));
-        let mut snapshots = Vec::new();
-        for entry in self.env.disk.list(&self.dir).map_err(fail)? {
-            match parse_segment_file(&entry.name) {
-                Some((offset, FileKind::Snapshot, "")) if offset <= end_offset => snapshots.push(offset),
-                _ => {}
-            }
-        }
-        snapshots.sort_unstable();
         writer.producers.clear();
         let mut from = self.log_start_offset();
-        for offset in snapshots.into_iter().rev() {
+        for &offset in snapshots.iter().rev() {
             let path = segment_path(&self.dir, offset, FileKind::Snapshot, "");
             if let Ok(entries) = snapshot::read(&*self.env.disk, &path) {
                 writer.producers = producers::from_entries(&entries, now_ms, self.env.producer_expiration_ms);

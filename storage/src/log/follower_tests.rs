@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use taffrail_core::ids::{LeaderEpoch, Offset};
+use taffrail_core::partition::ProducerError;
 use taffrail_core::record::{Batch, BatchHeader, patch_prefix};
 
 use crate::disk::fault::FaultDisk;
@@ -100,6 +101,25 @@ fn a_cut_takes_whole_batches_and_what_was_known_of_them_and_lasts() {
         assert_eq!(log.end_offset(), end, "{at}");
         let batch = led(&batch(2, 10, 1000), end, 5);
         assert_eq!(log.append_as_follower(&[batch], 0).unwrap(), end + 2, "{at}: the log goes on");
+    }
+}
+
+#[test]
+fn a_log_that_begins_anew_knows_no_batch_of_before_again_when_it_is_cut_later() {
+    let disk = FaultDisk::new(1);
+    let (_storage, log) = open_log(&disk, small(700));
+    let batches: Vec<Batch> =
+        (0..20_i32).map(|n| led(&batch_of_producer(9, 0, n * 2, 2), i64::from(n) * 2, 1)).collect();
+    log.append_as_follower(&batches, 0).unwrap();
+    run(log.flush_to(40)).unwrap();
+    log.start_over_at(100, 0).unwrap();
+    log.append_as_follower(&[led(&batch_of_producer(9, 0, 0, 2), 100, 2), led(&batch(2, 10, 1000), 102, 2)], 0)
+        .unwrap();
+    assert_eq!(log.truncate_to(102, 0).unwrap(), 102);
+    assert_eq!(log.next_sequence(9), Some(2));
+    for sequence in (4..40).step_by(2) {
+        let again = log.append(&[batch_of_producer(9, 0, sequence, 2)], 3, 0);
+        assert!(matches!(again, Err(AppendError::Producer(ProducerError::OutOfOrder { .. }))), "{sequence}: {again:?}");
     }
 }
 

@@ -448,6 +448,8 @@ fn start_over(env: &Arc<Env>, found: &Found, loaded: Loaded, now_ms: i64) -> io:
     for segment in &loaded.segments {
         segment.rename_all(env, DELETED)?;
     }
+    // Nothing that the records of before said of producers holds any more.
+    snapshot::retain(&*env.disk, &found.dir, |_| false)?;
     let base_offset = loaded.log_start_offset;
     let segment = Segment::create(env, Arc::clone(&found.dir), base_offset, now_ms)?;
     let mut fresh = Loaded::nothing(found);
