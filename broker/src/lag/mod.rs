@@ -5,7 +5,6 @@
 //! offsets whose records' age is wanted, so that lag in seconds comes from where the records are. A leader that does not
 //! answer in time leaves its partitions out; nothing is made up for them.
 
-mod assigned;
 mod leader;
 mod peers;
 #[cfg(test)]
@@ -16,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use taffrail_core::group::{CommittedOffset, Group, GroupShard, GroupState, GroupStats};
+use taffrail_core::group::{CommittedOffset, Group, GroupShard, GroupState, GroupStats, consumer_protocol};
 use taffrail_core::ids::{BrokerId, Offset, PartitionIndex, TopicId, Uuid};
 use taffrail_core::image::{MetadataImage, PartitionKey};
 use taffrail_protocol::unread::{Age, OFFSETS_MAX};
@@ -186,7 +185,7 @@ fn uncommitted(group: &Group, committed: &[CommittedPartition], image: &Metadata
         committed.binary_search_by(|it| (&*it.topic, it.partition).cmp(&(topic, index))).is_ok()
     };
     for member in group.members.values() {
-        for (topic, partitions) in assigned::partitions(&member.assignment).unwrap_or_default() {
+        for (topic, partitions) in consumer_protocol::partitions(&member.assignment).unwrap_or_default() {
             let Some(known) = image.topic(topic) else { continue };
             let there = partitions.iter().filter(|index| known.partition(**index).is_some());
             let missing = there.filter(|index| !is_committed(topic, **index)).count();

@@ -10,6 +10,7 @@
 //! Deadlines are kept here and given out by [`GroupShard::next_deadline`]; the coordinator calls [`GroupShard::expire`] when
 //! it is reached. Rules follow Kafka's `GroupMetadataManager`, `ClassicGroup` and `OffsetMetadataManager`.
 
+pub mod consumer_protocol;
 mod deadlines;
 mod describe;
 mod effects;
@@ -22,7 +23,6 @@ mod record;
 mod shard;
 mod state;
 mod stats;
-mod subscription;
 mod sync;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::effects::{JoinReply, SyncReply};
 use super::member::{Member, Protocol};
 use super::record::{GroupValue, MemberValue};
 use super::stats::GroupStats;
-use super::{CONSUMER_PROTOCOL_TYPE, subscription};
+use super::{CONSUMER_PROTOCOL_TYPE, consumer_protocol};
 use crate::errors::ErrorCode;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -255,7 +255,7 @@ impl Group {
             return None;
         }
         for member in self.members.values() {
-            topics.extend(subscription::topics(&member.metadata(protocol))?);
+            topics.extend(consumer_protocol::topics(&member.metadata(protocol))?);
         }
         Some(topics)
     }

@@ -1,0 +1,97 @@
+//! What consumers tell each other in what is opaque to Kafka: their subscriptions and assignments.
+//!
+//! All versions of the consumer protocol begin as version 0 does: version, then topics, in an assignment with their
+//! partitions. That is all a broker needs, to know which offsets are in use and who reads what. Members of other protocols
+//! say something else there, and tell nothing.
+
+use crate::ids::PartitionIndex;
+
+/// Topics of a subscription; `None` if the bytes are something else.
+pub(super) fn topics(mut metadata: &[u8]) -> Option<Vec<String>> {
+    let input = &mut metadata;
+    let topics = begin(input, 2)?;
+    (0..topics).map(|_| name(input).map(str::to_owned)).collect()
+}
+
+/// Topics and partitions of an assignment; `None` if the bytes are something else.
+pub fn partitions(mut assignment: &[u8]) -> Option<Vec<(&str, Vec<PartitionIndex>)>> {
+    let input = &mut assignment;
+    let topics = begin(input, 6)?;
+    (0..topics)
+        .map(|_| {
+            let name = name(input)?;
+            let partitions = count(input, 4)?;
+            let partitions = (0..partitions).map(|_| take::<4>(input).map(i32::from_be_bytes));
+            Some((name, partitions.collect::<Option<_>>()?))
+        })
+        .collect()
+}
+
+/// Reads past the version; gives the number of topics, which take `least_bytes` each.
+fn begin(input: &mut &[u8], least_bytes: usize) -> Option<usize> {
+    let _version = take::<2>(input)?;
+    count(input, least_bytes)
+}
+
+/// The length of a list whose elements take `least_bytes` each.
+fn count(input: &mut &[u8], least_bytes: usize) -> Option<usize> {
+    let count = usize::try_from(i32::from_be_bytes(take::<4>(input)?)).ok()?;
+    (count <= input.len() / least_bytes).then_some(count)
+}
+
+fn name<'a>(input: &mut &'a [u8]) -> Option<&'a str> {
+    let length = usize::try_from(i16::from_be_bytes(take::<2>(input)?)).ok()?;
+    let (name, rest) = input.split_at_checked(length)?;
+    *input = rest;
+    std::str::from_utf8(name).ok()
+}
+
+fn take<const N: usize>(input: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = input.split_first_chunk::<N>()?;
+    *input = rest;
+    Some(*taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn topics_are_read_from_every_version() {
+        let bytes = b"\0\x03\0\0\0\x02\0\x01a\0\x02bc\xff\xff\xff\xff and more";
+        assert_eq!(topics(bytes), Some(vec!["a".to_owned(), "bc".to_owned()]));
+        assert_eq!(topics(b"\0\0\0\0\0\0"), Some(vec![]));
+    }
+
+    #[test]
+    fn hostile_counts_are_no_subscription() {
+        for bytes in [&b"\0\0\x7f\xff\xff\xff"[..], b"\0\0\xff\xff\xff\xff", b"\0\0\0\0\0\x01\x7f\xff", b"\0"] {
+            assert_eq!(topics(bytes), None);
+        }
+    }
+
+    #[test]
+    fn partitions_of_an_assignment_are_read_from_every_version() {
+        let bytes = b"\0\x03\0\0\0\x02\0\x01a\0\0\0\x02\0\0\0\0\0\0\0\x05\0\x02bc\0\0\0\0\xff\xff\xff\xff and more";
+        assert_eq!(partitions(bytes), Some(vec![("a", vec![0, 5]), ("bc", vec![])]));
+        assert_eq!(partitions(b"\0\0\0\0\0\0"), Some(vec![]));
+    }
+
+    #[test]
+    fn hostile_counts_are_no_assignment() {
+        for bytes in
+            [&b"\0\0\x7f\xff\xff\xff"[..], b"\0\0\xff\xff\xff\xff", b"\0\0\0\0\0\x01\0\x01a\x7f\xff\xff\xff", b""]
+        {
+            assert_eq!(partitions(bytes), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let _ = topics(&bytes);
+            let _ = partitions(&bytes);
+        }
+    }
+}
