@@ -2,17 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 mod fake_api;
+mod memory_controller;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use taffrail_core::config::Overrides;
-use taffrail_core::control::{BrokerIdentity, Command, Inputs, Lags, RegisterBroker, Reply, decide};
-use taffrail_core::event::{Listener, SecurityProtocol};
-use taffrail_core::ids::{BrokerId, Uuid};
-use taffrail_core::image::MetadataImage;
+use taffrail_core::ids::BrokerId;
 use taffrail_operator::crd::{Cluster, Topic};
 use taffrail_operator::kubernetes::api::{Kube, Namespaced};
 use taffrail_operator::kubernetes::cache::{Cache, Key};
@@ -21,9 +18,8 @@ use taffrail_operator::kubernetes::events::Events;
 use taffrail_operator::kubernetes::keeper::{Defaults, Inbox, Keeper};
 use taffrail_operator::kubernetes::topics;
 use taffrail_operator::kubernetes::wanted::{Wanted, validate};
+use taffrail_operator::platform::Platform;
 use taffrail_operator::platform::local::LocalPlatform;
-use taffrail_operator::platform::{Platform, PlatformError};
-use taffrail_runtime::random;
 
 use fake_api::{Failure, FakeApi};
 
@@ -247,52 +243,6 @@ async fn a_stopped_cluster_loses_its_pods_and_keeps_disks_and_identity() {
     assert_eq!(stage.identity(), identity);
 }
 
-/// A controller without a disk: the image, and what decides on it.
-async fn platform() -> LocalPlatform {
-    let image = Arc::new(Mutex::new(Arc::new(MetadataImage::default())));
-    let read = Arc::clone(&image);
-    let propose = move |command: Command| {
-        let mut image = image.lock().unwrap();
-        let ids: Vec<Uuid> = (0..command.ids_needed()).map(|_| random::uuid()).collect();
-        let inputs = Inputs {
-            fresh_ids: &ids,
-            live_brokers: &[BrokerId(0)],
-            static_config: &Overrides::new(),
-            now_ms: 0,
-            lags: &Lags::default(),
-        };
-        let decided = decide(&image, &command, &inputs).map_err(PlatformError::Refused);
-        std::future::ready(decided.map(|decision| {
-            let mut next = MetadataImage::clone(&image);
-            decision.events.iter().for_each(|event| next.apply(event).unwrap());
-            *image = Arc::new(next);
-            decision.reply
-        }))
-    };
-    let platform = LocalPlatform::new(move || Arc::clone(&read.lock().unwrap()), propose);
-    platform.propose(Command::CreateCluster { cluster_id: random::uuid() }).await.unwrap();
-    let register = RegisterBroker {
-        id: BrokerId(0),
-        cluster_id: None,
-        incarnation: random::uuid(),
-        rack: None,
-        listeners: vec![Listener {
-            name: "PLAINTEXT".into(),
-            host: "broker".into(),
-            port: 9092,
-            security: SecurityProtocol::Plaintext,
-        }],
-        log_dirs: vec![random::uuid()],
-        features: Default::default(),
-        unclean_shutdown: false,
-    };
-    let Reply::BrokerRegistered { epoch } = platform.propose(Command::RegisterBroker(register)).await.unwrap() else {
-        panic!("not registered")
-    };
-    platform.propose(Command::UnfenceBroker(BrokerIdentity { id: BrokerId(0), epoch })).await.unwrap();
-    platform
-}
-
 /// Topics of one cluster.
 struct Shop {
     api: FakeApi,
@@ -304,7 +254,11 @@ impl Shop {
     async fn new() -> Self {
         let mut cluster = Cluster::new("log", serde_json::from_value(json!({"brokers": {"replicas": 1}})).unwrap());
         cluster.metadata.namespace = Some("shop".to_owned());
-        Self { api: FakeApi::default(), platform: platform().await, wanted: validate(&cluster).unwrap() }
+        Self {
+            api: FakeApi::default(),
+            platform: memory_controller::with_broker(BrokerId(0)).await,
+            wanted: validate(&cluster).unwrap(),
+        }
     }
 
     fn put(&self, name: &str, mut spec: Value) {

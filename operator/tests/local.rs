@@ -1,74 +1,21 @@
 //! The operator of one process, against the controllers' own decisions.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
+mod memory_controller;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use taffrail_core::config::Overrides;
-use taffrail_core::control::{
-    AlterConfigs, BrokerIdentity, Command, ConfigAlteration, ConfigChanges, DeleteTopics, Inputs, Lags, RegisterBroker,
-    Reply, TopicRef, decide,
-};
-use taffrail_core::event::{ConfigResource, Listener, SecurityProtocol};
-use taffrail_core::ids::{BrokerId, Uuid};
-use taffrail_core::image::MetadataImage;
+use taffrail_core::control::{AlterConfigs, Command, ConfigAlteration, ConfigChanges, DeleteTopics, TopicRef};
+use taffrail_core::event::ConfigResource;
+use taffrail_core::ids::BrokerId;
 use taffrail_operator::local::{LocalOperator, Pass, load};
+use taffrail_operator::platform::Platform;
 use taffrail_operator::platform::local::LocalPlatform;
-use taffrail_operator::platform::{Platform, PlatformError};
 use taffrail_runtime::shutdown::Shutdown;
-use taffrail_runtime::{random, task, time};
-
-/// A controller without a disk: the image, and what decides on it.
-fn platform() -> LocalPlatform {
-    let image = Arc::new(Mutex::new(Arc::new(MetadataImage::default())));
-    let read = Arc::clone(&image);
-    let propose = move |command: Command| {
-        let mut image = image.lock().unwrap();
-        let ids: Vec<Uuid> = (0..command.ids_needed()).map(|_| random::uuid()).collect();
-        let inputs = Inputs {
-            fresh_ids: &ids,
-            live_brokers: &[BrokerId(1)],
-            static_config: &Overrides::new(),
-            now_ms: 0,
-            lags: &Lags::default(),
-        };
-        let decided = decide(&image, &command, &inputs).map_err(PlatformError::Refused);
-        std::future::ready(decided.map(|decision| {
-            let mut next = MetadataImage::clone(&image);
-            decision.events.iter().for_each(|event| next.apply(event).unwrap());
-            *image = Arc::new(next);
-            decision.reply
-        }))
-    };
-    LocalPlatform::new(move || Arc::clone(&read.lock().unwrap()), propose)
-}
-
-/// A platform with one broker that serves.
-async fn started() -> LocalPlatform {
-    let platform = platform();
-    platform.propose(Command::CreateCluster { cluster_id: random::uuid() }).await.unwrap();
-    let register = RegisterBroker {
-        id: BrokerId(1),
-        cluster_id: None,
-        incarnation: random::uuid(),
-        rack: None,
-        listeners: vec![Listener {
-            name: "PLAINTEXT".into(),
-            host: "127.0.0.1".into(),
-            port: 9092,
-            security: SecurityProtocol::Plaintext,
-        }],
-        log_dirs: vec![random::uuid()],
-        features: Default::default(),
-        unclean_shutdown: false,
-    };
-    let Reply::BrokerRegistered { epoch } = platform.propose(Command::RegisterBroker(register)).await.unwrap() else {
-        panic!("not registered")
-    };
-    platform.propose(Command::UnfenceBroker(BrokerIdentity { id: BrokerId(1), epoch })).await.unwrap();
-    platform
-}
+use taffrail_runtime::{task, time};
 
 fn topic(name: &str, spec: &str) -> String {
     format!(
@@ -110,7 +57,7 @@ impl Bench {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.yaml");
         std::fs::write(&path, text).unwrap();
-        let platform = started().await;
+        let platform = memory_controller::with_broker(BrokerId(1)).await;
         let files = vec![path];
         let desired = load(&files).unwrap();
         let mut operator = LocalOperator::new(platform.clone(), files, desired);
