@@ -235,6 +235,13 @@ impl Broker {
         self.cluster_secret.get().is_none() || client.introduction.is_known()
     }
 
+    /// Whether `replica` is the number of a broker, or of one that keeps replicas still. Any other is nobody's, and each
+    /// partition refuses it by itself.
+    pub(crate) fn is_replica(&self, replica: BrokerId) -> bool {
+        let image = self.metadata.glance();
+        image.broker(replica).is_some() || image.replica_index().load(replica).replicas > 0
+    }
+
     /// How far followers out of sync are behind, in at most `partitions_max` of the partitions that this broker leads; in
     /// others the next time.
     pub(crate) fn lag_report(&self, partitions_max: usize) -> LagReport {

@@ -34,9 +34,6 @@ CLOSE_WITHIN_S = 5
 MIB = 1 << 20
 RSS_LIMIT_BYTES = 300 * MIB
 UNKNOWN_SERVER_ERROR = -1
-# Where we differ on purpose: who says that it is a broker is asked to show it, before it is told anything of partitions
-# (docs/decisions/who-is-a-broker.md). Kafka without an authorizer looks at the partitions.
-OWN_ERRORS = {"fetch as an unknown replica": {"error_code": 31}}
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +165,7 @@ def test_every_version_of_an_api_is_answered_in_its_layout(broker, known, api):
 def test_bad_request_gets_the_error_that_kafka_gives(broker, known, request_):
     """Section 8, all areas: the table of raw/bad_requests.py; where Kafka says "unknown server error", any error will do."""
     found = bad_requests.answer(broker.address, request_, known)
-    wanted = KAFKA_ERRORS[request_.name] if is_kafka() else OWN_ERRORS.get(request_.name, KAFKA_ERRORS[request_.name])
+    wanted = KAFKA_ERRORS[request_.name]
     if isinstance(wanted, dict) and UNKNOWN_SERVER_ERROR in wanted.values():
         assert isinstance(found, dict) and found.keys() == wanted.keys() and all(found.values())
     else:

@@ -61,7 +61,8 @@ pub(crate) fn start(mut call: Call) -> Started {
 }
 
 async fn run(call: Call, request: FetchRequestView) -> Reply {
-    if request.replica_id >= 0 && !call.broker.may_be_broker(&call.client) {
+    let is_replica = request.replica_id >= 0 && call.broker.is_replica(BrokerId(request.replica_id));
+    if is_replica && !call.broker.may_be_broker(&call.client) {
         // Before anything of it is noted: it must not move a high watermark, nor an ISR, nor a session.
         let error = ErrorCode::ClusterAuthorizationFailed;
         return reply(&call, FetchResponse { error, ..FetchResponse::default() }, None);
