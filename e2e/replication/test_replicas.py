@@ -10,7 +10,7 @@ from kafka import KafkaProducer
 from cluster import faults
 from ledger.load import read_partition
 from raw import errors
-from raw.batch import Batch, Record, read_batches, values_batch
+from raw.batch import HOUR_AGO, Batch, Record, read_batches, values_batch
 from raw.broker import CASES
 from raw.client import LATEST, Client
 from raw.connection import ConnectionClosed
@@ -140,8 +140,9 @@ def test_a_retry_at_the_new_leader_is_answered_with_the_first_offset(cluster, ro
 
 
 def keyed_batch(number, producer_id):
-    """The producer's batch of this number; all have one key."""
-    record = Record(value=b"%d" % number, key=b"one")
+    """The producer's batch of this number; all have one key. They are dated far enough apart that each begins a segment where
+    segments are short, however soon one follows the other."""
+    record = Record(value=b"%d" % number, key=b"one", timestamp=HOUR_AGO + number * 1000)
     return Batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=number)
 
 
