@@ -53,8 +53,8 @@ def shared_cluster():
 
 @pytest.fixture
 def cluster(shared_cluster):
-    """The shared cluster, whole and in sync; whatever a test took down comes back after it."""
-    shared_cluster.wait_until_in_sync()
+    """The shared cluster, whole, in sync and led as it will stay; whatever a test took down comes back after it."""
+    shared_cluster.wait_until_in_sync(preferred=True)
     yield shared_cluster
     bring_back(shared_cluster)
 
@@ -89,8 +89,8 @@ def cluster_on_a_network():
 
 @pytest.fixture
 def apart(cluster_on_a_network):
-    """The cluster on a network, whole, in sync and with all its wires."""
-    cluster_on_a_network.wait_until_in_sync()
+    """The cluster on a network, whole, in sync, led as it will stay, and with all its wires."""
+    cluster_on_a_network.wait_until_in_sync(preferred=True)
     yield cluster_on_a_network
     cluster_on_a_network.network.heal()
     cluster_on_a_network.cut_off.clear()

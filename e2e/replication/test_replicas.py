@@ -132,7 +132,7 @@ def test_a_retry_at_the_new_leader_is_answered_with_the_first_offset(cluster, ro
         assert answer.base_offset == first
         offsets.append(first)
         cluster.restart(leader)
-        cluster.wait_until_in_sync(topic)
+        cluster.wait_until_in_sync(topic, preferred=True)
     assert offsets == list(range(rounds))
     found = read_partition(cluster, topic, 0)
     assert found[-1].value == b"%d" % (rounds - 1)
@@ -161,7 +161,7 @@ def restart_followers(cluster, topic, leader):
     for node in cluster.brokers:
         if node is not leader:
             faults.restart(cluster, node)
-            cluster.wait_until_in_sync(topic)
+            cluster.wait_until_in_sync(topic, preferred=True)
     assert cluster.leader(topic) is leader
 
 

@@ -96,8 +96,9 @@ class Asked:
 
         eventually(known, timeout_s=WAIT_S, what=f"{topic} on every broker")
 
-    def wait_until_in_sync(self, *topics):
-        """Until every replica of these topics (default: of all) is in sync, as every living broker tells it."""
+    def wait_until_in_sync(self, *topics, preferred=False):
+        """Until every replica of these topics (default: of all) is in sync, as every living broker tells it; `preferred`: and
+        leads where it is the preferred leader, so that no leadership goes back by itself soon."""
 
         def in_sync():
             for node in self.living():
@@ -109,6 +110,8 @@ class Asked:
                         assert partition.leader_id >= 0, f"{node}: {topic.name}: {partition}"
                         replicas, isr = set(partition.replica_nodes), set(partition.isr_nodes)
                         assert replicas == isr, f"{node}: {topic.name}: {partition}"
+                        is_preferred = partition.leader_id == partition.replica_nodes[0]
+                        assert is_preferred or not preferred, f"{node}: {topic.name}: {partition}"
             return True
 
         eventually(in_sync, timeout_s=WAIT_S, poll_s=0.1, what="all replicas in sync")
