@@ -98,6 +98,7 @@ def test_a_broker_that_does_not_reach_the_active_controller_has_its_isr_changes_
         third = next(node for node in apart.brokers if node not in (leader, follower))
         apart.network.cut_between(addresses([leader]), addresses([active]))
         # Its silence may have it fenced once, until others pass its heartbeats on; then it leads again, being preferred.
+        time.sleep(AFTERMATH_S)
         load.wait_for_more()
 
         def isr(of=third):
