@@ -12,6 +12,8 @@ from raw.wait import eventually
 
 PARTITIONS = 3
 WAIT_S = 60
+# The page that a file ends in has room on a full volume too.
+MORE_THAN_A_PAGE = bytes(100_000)
 
 
 def test_a_follower_without_room_leaves_the_isr_and_comes_back(apart):
@@ -60,6 +62,26 @@ def test_a_leader_without_room_says_so_serves_reads_and_goes_on_by_itself(apart,
         apart.wait_until_whole(topic, kept)
         load.wait_for_more()
         print("a full leader", again, check_all(apart, load))
+
+
+def test_what_is_behind_a_batch_that_had_no_room_is_refused_alike_until_that_has_come_again(apart):
+    """A client with several requests on its way would take "out of order" for a loss, and begin a new epoch."""
+    topic = apart.new_topic(partitions=1)
+    leader = apart.leader(topic)
+    with Client(leader) as client:
+        producer_id = client.producer_id()
+
+        def produced(sequence):
+            batch = values_batch(MORE_THAN_A_PAGE, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+            return client.produce(topic, batch).error_code
+
+        assert produced(0) == errors.NONE
+        with faults.full(leader):
+            assert [produced(sequence) for sequence in (1, 2)] == [errors.KAFKA_STORAGE_ERROR] * 2
+        assert produced(3) == errors.KAFKA_STORAGE_ERROR, "whether there is room again or not"
+        eventually(lambda: produced(1) == errors.NONE, timeout_s=WAIT_S, what="room")
+        assert [produced(sequence) for sequence in (2, 3)] == [errors.NONE] * 2
+        assert produced(5) == errors.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def reads_and_deletes(cluster, topic, partition, values):

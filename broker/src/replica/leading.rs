@@ -20,6 +20,7 @@ use taffrail_storage::{AppendError, Appended};
 
 use super::commits::CommitWait;
 use super::partition::{Office, Offsets, Partition, Refused};
+use super::turned_away::TurnedAway;
 
 /// What a follower says about itself when it fetches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,7 @@ impl Partition {
     ) {
         office.led_since.get_or_insert(state.leader_epoch);
         if is_new {
+            office.turned_away = TurnedAway::default();
             self.log.begin_epoch(state.leader_epoch);
         }
         let log_end = self.log.end_offset();
@@ -84,22 +86,29 @@ impl Partition {
         let leader_epoch = match self.check_appendable(all_in_sync) {
             Ok(leader_epoch) => leader_epoch,
             Err(refused) => {
-                batches.iter().for_each(|_| done(Err(refused)));
+                for batch in batches {
+                    let error = office.turned_away.refuse(batch.header(), refused.error, now_ms);
+                    done(Err(Refused { error, ..refused }));
+                }
                 return -1;
             }
         };
         let (mut bytes, mut records, mut range) = (0, 0, None);
         let mut appending = batches.iter();
         self.log.append_each(batches, leader_epoch, now_ms, |result| {
-            if let (Some(batch), Ok(appended)) = (appending.next(), &result)
-                && !appended.duplicate
-            {
-                bytes += batch.bytes().len() as u64;
-                records += u64::try_from(batch.header().record_count).unwrap_or(0);
-                let (base_offset, _) = range.unwrap_or((appended.base_offset, 0));
-                range = Some((base_offset, appended.last_offset + 1));
+            let batch = appending.next().unwrap_or_else(|| unreachable!("there is one answer for each batch"));
+            let header = batch.header();
+            match &result {
+                Ok(appended) if !appended.duplicate => {
+                    bytes += batch.bytes().len() as u64;
+                    records += u64::try_from(header.record_count).unwrap_or(0);
+                    let (base_offset, _) = range.unwrap_or((appended.base_offset, 0));
+                    range = Some((base_offset, appended.last_offset + 1));
+                    office.turned_away.took(header);
+                }
+                _ => {}
             }
-            done(result.map_err(|error| append_refusal(&error)));
+            done(result.map_err(|error| office.turned_away.refuse(header, append_refusal(&error), now_ms).into()));
         });
         if let Some((base_offset, end_offset)) = range {
             self.append_times.note(base_offset, now_ms);
@@ -367,8 +376,8 @@ impl Partition {
 }
 
 /// What a client is told when an append failed.
-fn append_refusal(error: &AppendError) -> Refused {
-    let code = match error {
+fn append_refusal(error: &AppendError) -> ErrorCode {
+    match error {
         AppendError::Producer(error) => error.code(),
         AppendError::TooLarge { .. } => ErrorCode::RecordListTooLarge,
         AppendError::Deleted => ErrorCode::NotLeaderOrFollower,
@@ -377,6 +386,5 @@ fn append_refusal(error: &AppendError) -> Refused {
         AppendError::Offline(_) | AppendError::Fenced(_) | AppendError::DiskFull | AppendError::Io(_) => {
             ErrorCode::KafkaStorageError
         }
-    };
-    code.into()
+    }
 }

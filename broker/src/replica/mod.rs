@@ -16,6 +16,7 @@ mod partition;
 mod retry;
 mod throttled;
 mod topic;
+mod turned_away;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -21,6 +21,7 @@ use super::env::Env;
 use super::gauges::Standing;
 use super::news::{News, Subscribers, Subscription};
 use super::topic::Topic;
+use super::turned_away::TurnedAway;
 
 /// A replica that this broker keeps. Its log may be offline, which shows when it is used.
 pub(crate) struct Partition {
@@ -58,6 +59,8 @@ pub(super) struct Office {
     pub(super) led_since: Option<LeaderEpoch>,
     /// What it knows of its followers, if it leads and there can be any. The lock is held for microseconds.
     pub(super) leadership: Option<Mutex<Leadership>>,
+    /// What it has refused for now since it leads.
+    pub(super) turned_away: TurnedAway,
 }
 
 /// How far somebody reads.
