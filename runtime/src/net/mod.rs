@@ -1,5 +1,6 @@
 //! Streams of bytes between processes.
 
+mod dial;
 mod same_machine;
 mod send_file;
 mod send_more;

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, ReadBuf};
 
+use super::dial::dial;
 use super::{same_machine, send_file, send_more};
 #[cfg(feature = "simulation")]
 use crate::simulation;
@@ -118,7 +119,7 @@ pub async fn connect(address: &str) -> io::Result<TcpStream> {
     if let Some(stream) = simulation::connect(address).await {
         return Ok(TcpStream { inner: Connected::Simulated(stream?) });
     }
-    let inner = tokio::net::TcpStream::connect(address).await?;
+    let inner = dial(address).await?;
     inner.set_nodelay(true)?;
     same_machine::tune(&inner);
     Ok(TcpStream { inner: Connected::System(inner) })
