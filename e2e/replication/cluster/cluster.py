@@ -128,7 +128,7 @@ class Cluster(Asked):
         for node in self.brokers:
             folder = node.logs / f"{topic}-{partition}"
             if folder.is_dir():
-                found[node.number] = b"".join(file.read_bytes() for file in sorted(folder.glob("*.log")))
+                found[node.number] = eventually(lambda folder=folder: segments_of(folder), wanted=is_whole, what=f"{folder}")
         return found
 
     def assert_equal_replicas(self, topic, partitions, replicas=3):
@@ -151,6 +151,18 @@ class Cluster(Asked):
             text = "\n".join(node.log_text().splitlines()[-lines:])
             parts.append(f"--- {node}{'' if node.is_alive() else ' (down)'}\n{text}")
         return "\n".join(parts)
+
+
+def segments_of(folder):
+    """All segments in a partition's folder as one string of bytes; None if compaction took one away meanwhile."""
+    try:
+        return b"".join(file.read_bytes() for file in sorted(folder.glob("*.log")))
+    except FileNotFoundError:
+        return None
+
+
+def is_whole(segments):
+    return segments is not None
 
 
 def first_difference(logs):
