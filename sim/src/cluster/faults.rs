@@ -290,10 +290,11 @@ fn all_controllers_run(run: &Run) -> bool {
     run.controllers.iter().all(|controller| controller.controller().is_some())
 }
 
-/// Whether broker `index` may lose what is not durable: no other one may have lost something that it has not got back.
+/// Whether broker `index` may lose what is not durable: no other one may have lost something that it has not got back, or be
+/// about to by a fault of its disk that has yet to come.
 fn may_lose_data(run: &Run, index: usize) -> bool {
-    let others = run.brokers.iter().enumerate().filter(|(other, _)| *other != index);
-    others.into_iter().all(|(_, other)| !other.has_lost)
+    let mut others = run.brokers.iter().enumerate().filter(|(other, _)| *other != index);
+    others.all(|(_, other)| !other.has_lost && !other.machine.disk.is_to_fail())
 }
 
 /// Brokers that have everything again since they last lost something.

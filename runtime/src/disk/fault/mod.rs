@@ -121,6 +121,11 @@ impl FaultDisk {
         self.world.lock().faults.push(fault);
     }
 
+    /// Whether a fault that was injected has yet to come.
+    pub fn is_to_fail(&self) -> bool {
+        self.world.lock().faults.iter().any(|fault| fault.times > 0)
+    }
+
     /// Has reads of files whose paths contain `path_contains` changed by `garble` on their way, until that has done so `times`
     /// times, or the process dies. What is on the disk stays as it is.
     pub fn garble_reads(
