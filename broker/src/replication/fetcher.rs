@@ -292,6 +292,8 @@ impl Fetcher {
     /// Sends what is to be asked now.
     async fn ask(&mut self, link: &mut Link) -> Result<(), LinkError> {
         let now_ms = self.now_ms();
+        // Also while nothing can be asked: the alarm rings for what is due as long as it is.
+        self.plan.end_pauses(now_ms);
         self.hold_back(now_ms);
         match self.sent.front() {
             None => {

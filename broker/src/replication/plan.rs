@@ -400,7 +400,8 @@ impl Plan {
         true
     }
 
-    fn end_pauses(&mut self, now_ms: i64) {
+    /// Ends what is due, so that [`Self::next_due_ms`] is later than `now_ms`.
+    pub(super) fn end_pauses(&mut self, now_ms: i64) {
         self.held_until_ms = self.held_until_ms.filter(|until_ms| *until_ms > now_ms);
         while let Some(&(until_ms, key)) = self.pauses.first()
             && until_ms <= now_ms

@@ -117,6 +117,18 @@ fn failures_pause_longer_and_longer_and_success_forgets_them() {
 }
 
 #[test]
+fn what_is_due_is_over_also_while_nothing_can_be_asked() {
+    let mut plan = in_session(0..2);
+    plan.failed(key(0), BACKOFF_MS, 0);
+    let due_ms = plan.next_due_ms().unwrap();
+    plan.end_pauses(due_ms - 1);
+    assert_eq!(plan.next_due_ms(), Some(due_ms));
+    plan.end_pauses(due_ms);
+    assert_eq!(plan.next_due_ms(), None);
+    assert_eq!(asked(&plan.ask(due_ms).unwrap()), [(0, 0)]);
+}
+
+#[test]
 fn throttled_partitions_rest_together_and_others_go_on() {
     let mut plan = in_session(0..3);
     for partition in [0, 1] {
