@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use taffrail_core::errors::ErrorCode;
-use taffrail_core::group::{CommitRequest, CommittedOffset, PartitionOffset, Reply};
+use taffrail_core::group::{CommitRequest, CommittedOffset, GroupConfig, PartitionOffset, RESET_MARKER, Reply};
+use taffrail_core::ids::TopicId;
 use taffrail_core::image::{MetadataImage, TopicImage};
 use taffrail_protocol::message::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use taffrail_protocol::message::offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
@@ -62,6 +63,10 @@ impl Judged {
         let expire_timestamp_ms = (kept_ms != -1).then(|| now_ms.saturating_add(kept_ms));
         let mut judged = Self { offsets: Vec::new(), outcomes: Vec::with_capacity(request.topics.len()) };
         for topic in &request.topics {
+            if &**topic.name == RESET_MARKER {
+                judged.outcomes.push(judge_reset(topic, &config, now_ms, &mut judged.offsets));
+                continue;
+            }
             let known = topic_of(&image, topic, version);
             let name: Option<Arc<str>> = known.as_ref().ok().map(|known| Arc::clone(&known.name));
             let mut outcomes = Vec::with_capacity(topic.partitions.len());
@@ -77,15 +82,43 @@ impl Judged {
                 };
                 outcomes.push((partition.partition_index, error));
                 if let (true, Some(topic), Ok(known)) = (error.is_none(), &name, &known) {
-                    let value = committed(partition, metadata, known, now_ms, expire_timestamp_ms);
+                    let value = committed(partition, metadata, known.id, now_ms, expire_timestamp_ms);
                     let (topic, partition) = (Arc::clone(topic), partition.partition_index);
                     judged.offsets.push(PartitionOffset { topic, partition, value });
                 }
             }
             judged.outcomes.push(outcomes);
         }
+        let is_reset = judged.offsets.iter().any(|offset| &*offset.topic == RESET_MARKER);
+        if is_reset && judged.outcomes.iter().flatten().any(|(_, error)| !error.is_none()) {
+            // All of a reset, or nothing.
+            judged.offsets.clear();
+        }
         judged
     }
+}
+
+/// Which reset these offsets belong to: one partition of no topic.
+fn judge_reset(
+    topic: &OffsetCommitRequestTopic,
+    config: &GroupConfig,
+    now_ms: i64,
+    offsets: &mut Vec<PartitionOffset>,
+) -> Vec<(i32, ErrorCode)> {
+    let mut judge = |partition: &OffsetCommitRequestPartition| {
+        let metadata = partition.committed_metadata.as_deref().unwrap_or_default();
+        let error = match partition.partition_index {
+            0 if config.is_metadata_too_large(metadata) => ErrorCode::OffsetMetadataTooLarge,
+            0 => ErrorCode::None,
+            _ => ErrorCode::UnknownTopicOrPartition,
+        };
+        if error.is_none() {
+            let value = committed(partition, metadata, TopicId::default(), now_ms, None);
+            offsets.push(PartitionOffset { topic: RESET_MARKER.into(), partition: 0, value });
+        }
+        (partition.partition_index, error)
+    };
+    topic.partitions.iter().map(&mut judge).collect()
 }
 
 fn topic_of<'a>(
@@ -103,7 +136,7 @@ fn topic_of<'a>(
 fn committed(
     partition: &OffsetCommitRequestPartition,
     metadata: &str,
-    topic: &TopicImage,
+    topic_id: TopicId,
     now_ms: i64,
     expire_timestamp_ms: Option<i64>,
 ) -> CommittedOffset {
@@ -113,7 +146,7 @@ fn committed(
         metadata: metadata.to_owned(),
         commit_timestamp_ms: now_ms,
         expire_timestamp_ms,
-        topic_id: topic.id,
+        topic_id,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use taffrail_core::errors::ErrorCode;
-use taffrail_core::group::{CommittedOffset, OffsetsOfGroup};
+use taffrail_core::group::{CommittedOffset, OffsetsOfGroup, RESET_MARKER};
 use taffrail_core::ids::TopicId;
 use taffrail_core::image::MetadataImage;
 use taffrail_protocol::message::offset_fetch_request::{
@@ -157,5 +157,7 @@ fn all(image: &MetadataImage, offsets: Option<&OffsetsOfGroup>, version: i16) ->
         };
         (!response.partitions.is_empty()).then_some(response)
     };
-    offsets.into_iter().flatten().filter_map(topic).collect()
+    // Which reset was done is told to those who ask for it: others take it for a topic.
+    let of_topics = offsets.into_iter().flatten().filter(|(name, _)| &***name != RESET_MARKER);
+    of_topics.filter_map(topic).collect()
 }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use taffrail_core::errors::ErrorCode;
+use taffrail_core::group::RESET_MARKER;
 use taffrail_protocol::message::join_group_request::JoinGroupRequestProtocol;
 use taffrail_protocol::message::leave_group_request::MemberIdentity;
 use taffrail_protocol::message::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
@@ -260,6 +261,18 @@ async fn offsets_come_back_in_every_version() {
     assert_eq!(commit(&mut client, 9, "none", 1, &nobody).await, ErrorCode::UnknownTopicOrPartition.code());
     let stranger = JoinGroupResponse::default().with_generation_id(3).with_member_id(text("who"));
     assert_eq!(commit(&mut client, 9, "t", 1, &stranger).await, ErrorCode::UnknownMemberId.code());
+}
+
+#[tokio::test]
+async fn a_reset_is_remembered_beside_its_offsets_and_shown_only_to_who_asks_for_it() {
+    let cluster = cluster().await;
+    let mut client = coordinator(&cluster).await;
+    let nobody = JoinGroupResponse::default().with_generation_id(-1);
+    for expected in [ErrorCode::None, ErrorCode::DuplicateResource] {
+        assert_eq!(commit(&mut client, 9, RESET_MARKER, 0, &nobody).await, expected.code());
+    }
+    assert_eq!(fetch(&mut client, 9, RESET_MARKER, false).await.2, "words");
+    assert_eq!(fetch(&mut client, 9, "", true).await, (-1, -1, String::new(), 0), "it is no topic");
 }
 
 #[tokio::test]

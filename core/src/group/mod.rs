@@ -33,7 +33,7 @@ pub use effects::{Effects, JoinReply, JoinedMember, LeaveReply, Reply, SyncReply
 pub use join::JoinRequest;
 pub use leave::{HeartbeatRequest, LeaveRequest, LeavingMember};
 pub use member::{Member, Protocol};
-pub use offsets::{CommitRequest, CommittedOffset, OffsetsOfGroup, PartitionOffset};
+pub use offsets::{CommitRequest, CommittedOffset, OffsetsOfGroup, PartitionOffset, RESET_MARKER};
 pub use record::{GroupRecord, GroupValue, MemberValue};
 pub use shard::GroupShard;
 pub use state::{Group, GroupState};

@@ -10,6 +10,13 @@ use crate::ids::{LeaderEpoch, Offset, TopicId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Stands where a topic's name does in the offset that says which resets were done to a group: no topic can have this name.
+///
+/// Its metadata are the ids of the resets, one a line, the newest last. It is committed together with the offsets that the
+/// newest one sets, so both are there or neither; a commit whose newest id is there already is refused: a reset happens
+/// once, whoever asks for it again. It stays as long as any offset of the group.
+pub const RESET_MARKER: &str = "taffrail.dev/reset";
+
 /// An offset as it was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommittedOffset {
@@ -93,6 +100,9 @@ impl GroupShard {
         if request.offsets.is_empty() {
             return refused(ErrorCode::None);
         }
+        if self.has_been_reset(&request) {
+            return refused(ErrorCode::DuplicateResource);
+        }
         let group_id: Arc<str> = request.group_id.into();
         let to_record = |offset: PartitionOffset| GroupRecord::Offset {
             group_id: group_id.clone(),
@@ -103,6 +113,16 @@ impl GroupShard {
         let records = request.offsets.into_iter().map(to_record).collect();
         let reply = Some((request.waiter, Reply::Done(ErrorCode::None)));
         Effects { replies: Vec::new(), writes: vec![Write { records, then: Then::Apply, reply }] }
+    }
+
+    /// Whether this is a reset that was done before.
+    fn has_been_reset(&self, request: &CommitRequest) -> bool {
+        let marker = request.offsets.iter().find(|offset| &*offset.topic == RESET_MARKER);
+        let done = self.offsets.get(request.group_id.as_str()).and_then(|topics| topics.get(RESET_MARKER)?.get(&0));
+        marker.zip(done).is_some_and(|(asked, done)| {
+            let newest = asked.value.metadata.lines().next_back();
+            newest.is_some_and(|newest| done.metadata.lines().any(|id| id == newest))
+        })
     }
 
     /// The committed offsets of a group; `None` if it has none.
@@ -171,12 +191,16 @@ impl GroupShard {
             let of_group = self.offsets.get(group_id);
             let total: usize = of_group.map_or(0, |topics| topics.values().map(BTreeMap::len).sum());
             let mut records = Vec::new();
-            for (topic, partitions) in of_group.into_iter().flatten() {
+            for (topic, partitions) in of_group.into_iter().flatten().filter(|(topic, _)| &***topic != RESET_MARKER) {
                 let expired = |offset: &CommittedOffset| {
                     group.has_expired(topic, offset, now.unix_ms, self.config.offsets_retention_ms)
                 };
                 let expired = partitions.iter().filter(|(_, offset)| expired(offset));
                 records.extend(expired.map(|(partition, _)| tombstone(group_id, topic, *partition)));
+            }
+            if records.len() + 1 == total && group.state == GroupState::Empty {
+                let marker = of_group.and_then(|topics| topics.get_key_value(RESET_MARKER));
+                records.extend(marker.map(|(marker, _)| tombstone(group_id, marker, 0)));
             }
             if records.len() == total && group.state == GroupState::Empty && group.pending_join.is_empty() {
                 if group.stored.is_some() {

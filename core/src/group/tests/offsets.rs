@@ -76,6 +76,36 @@ fn who_may_commit_depends_on_the_groups_state() {
 }
 
 #[test]
+fn a_reset_is_done_once_and_only_to_an_empty_group() {
+    let mut h = Harness::new();
+    let member = h.stable_group_of_one();
+    let waiter = h.send_commit("", -1, RESET_MARKER, 0);
+    assert_eq!(h.done(waiter), ErrorCode::UnknownMemberId, "it has a member");
+    h.leave(&member, None);
+    for expected in [ErrorCode::None, ErrorCode::DuplicateResource] {
+        let waiter = h.send_commit("", -1, RESET_MARKER, 0);
+        assert_eq!(h.done(waiter), expected);
+        h.restart();
+    }
+    let waiter = h.send_commit("", -1, "t", 5);
+    assert_eq!(h.done(waiter), ErrorCode::None, "who asks for no reset is not in its way");
+}
+
+#[test]
+fn a_reset_is_remembered_as_long_as_any_offset() {
+    let mut h = Harness::new();
+    h.send_commit("", -1, RESET_MARKER, 0);
+    h.advance(6 * DAY_MS);
+    h.send_commit("", -1, "t", 5);
+    h.advance(2 * DAY_MS);
+    expire(&mut h);
+    assert_eq!((h.offset("t"), h.offset(RESET_MARKER)), (Some(5), Some(0)));
+    h.advance(6 * DAY_MS);
+    expire(&mut h);
+    assert_eq!((h.offset("t"), h.offset(RESET_MARKER)), (None, None));
+}
+
+#[test]
 fn an_unknown_group_is_named_to_clients_that_know_the_error() {
     let mut h = Harness::new();
     for (knows, error) in [(true, ErrorCode::GroupIdNotFound), (false, ErrorCode::IllegalGeneration)] {
