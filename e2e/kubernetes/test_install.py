@@ -5,28 +5,16 @@ import time
 from kube.chart import CHART
 from kube.release import Release
 from kube.resources import topic
-from raw import errors
-from raw.batch import values_batch
-from raw.client import PRODUCE, produce_fields
 from raw.wait import eventually
 
 WAIT_S = 120
-
-
-def write(cluster, name, value):
-    """Writes one record with acks=all to the leader of partition 0; its offset."""
-    with cluster.leader(name).connect() as connection:
-        answer = connection.call("Produce", PRODUCE, **produce_fields(name, values_batch(value), 0))
-    answer = answer.responses[0].partition_responses[0]
-    assert answer.error_code == errors.NONE, answer
-    return answer.base_offset
 
 
 def test_helm_install_alone_ends_in_a_cluster_that_takes_records(release):
     cluster = release.cluster
     eventually(cluster.living, timeout_s=WAIT_S, poll_s=0.2, what="a broker that listens")
     first = cluster.new_topic(partitions=1)
-    assert write(cluster, first, b"first") == 0
+    assert cluster.write(first, b"first") == 0
     print(f"\nfirst acknowledged record of 3 + 3 pods {time.monotonic() - release.began:.1f} s after helm install began")
     release.wait_until_ready()
 
@@ -57,11 +45,11 @@ def test_an_upgrade_without_a_change_changes_nothing(release, cluster):
 
 def test_what_a_release_made_outlives_it_and_is_found_again(release, cluster):
     kept = cluster.new_topic(partitions=1)
-    write(cluster, kept, b"kept")
+    cluster.write(kept, b"kept")
     before = cluster.uids()
     release.uninstall()
     assert cluster.uids() == before
-    assert write(cluster, kept, b"without an operator") == 1
+    assert cluster.write(kept, b"without an operator") == 1
     # Another name is another release: the Cluster and the definitions are not its own, and serve it all the same.
     other = Release(release.kubectl, "again")
     other.install(**{"cluster.name": "log"})
@@ -72,4 +60,4 @@ def test_what_a_release_made_outlives_it_and_is_found_again(release, cluster):
     release.install()
     release.wait_until_ready()
     assert cluster.uids() == before
-    assert write(cluster, kept, b"with an operator again") == 2
+    assert cluster.write(kept, b"with an operator again") == 2

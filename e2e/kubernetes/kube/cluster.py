@@ -4,6 +4,9 @@ import socket
 import uuid
 
 from cluster.asked import Answering, Asked
+from raw import errors
+from raw.batch import values_batch
+from raw.client import PRODUCE, produce_fields
 from raw.wait import eventually
 
 from .watch import PodWatch
@@ -80,6 +83,14 @@ class PodCluster(Asked):
     def wait_until_ready(self, timeout_s=180):
         what = f"a Cluster {self.name} that is as its spec says"
         eventually(self.is_settled, timeout_s=timeout_s, poll_s=0.3, what=what)
+
+    def write(self, topic, value):
+        """Writes one record with acks=all to the leader of partition 0; its offset."""
+        with self.leader(topic).connect() as connection:
+            answer = connection.call("Produce", PRODUCE, **produce_fields(topic, values_batch(value), 0))
+        answer = answer.responses[0].partition_responses[0]
+        assert answer.error_code == errors.NONE, answer
+        return answer.base_offset
 
     def watch(self):
         return PodWatch(self.kubectl, self.selector)

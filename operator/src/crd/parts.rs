@@ -80,12 +80,40 @@ pub mod condition {
     pub const UNDER_MIN_ISR: &str = "UnderMinIsr";
     /// Two resources claim the same thing.
     pub const CONFLICT: &str = "Conflict";
+    /// A reset of a group's offsets waits.
+    pub const RESET_BLOCKED: &str = "ResetBlocked";
+    /// A reset of a group's offsets was done.
+    pub const RESET_COMPLETE: &str = "ResetComplete";
 }
 
 /// Reasons of conditions that more than one place knows.
 pub mod reason {
     /// It was asked for a moment ago.
     pub const CREATING: &str = "Creating";
+    /// The spec makes no sense, or asks for what is not acted on yet.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// The Cluster does not let resources of this namespace name it.
+    pub const NOT_ALLOWED: &str = "NotAllowed";
+    /// An older resource claims the same thing.
+    pub const OWNED_BY_ANOTHER: &str = "OwnedByAnother";
+    /// There is no such thing.
+    pub const NOT_FOUND: &str = "NotFound";
+    /// It is there, and looked at.
+    pub const WATCHED: &str = "Watched";
+    /// What was asked for was done.
+    pub const DONE: &str = "Done";
+    /// The cluster does not answer.
+    pub const UNREACHABLE: &str = "Unreachable";
+    /// Something is to be changed, and the resource is one that only watches.
+    pub const OBSERVED_ONLY: &str = "ObservedOnly";
+    /// A topic or a partition does not exist.
+    pub const UNKNOWN_TOPIC: &str = "UnknownTopic";
+    /// There are no offsets to begin with.
+    pub const NO_OFFSETS: &str = "NoOffsets";
+    /// The group has members.
+    pub const GROUP_ACTIVE: &str = "GroupActive";
+    /// Leaders of partitions do not answer.
+    pub const LEADERS_SILENT: &str = "LeadersSilent";
 }
 
 /// A condition as Kubernetes writes it.

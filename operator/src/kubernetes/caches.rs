@@ -1,5 +1,6 @@
 //! Everything that is watched.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
@@ -12,8 +13,9 @@ use taffrail_runtime::task;
 
 use super::api::Namespaced;
 use super::cache::{Cache, Change, Key};
-use super::names::{CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER};
-use crate::crd::{Cluster, Topic};
+use super::names::{CLUSTER_LABEL, MANAGED_BY_LABEL, MANAGER, Names, Node, node_of};
+use crate::crd::parts::ClusterRef;
+use crate::crd::{Cluster, ConsumerGroup, Topic};
 
 /// What the watches have brought.
 #[derive(Debug, Default)]
@@ -22,6 +24,8 @@ pub struct Caches {
     pub clusters: Cache<Cluster>,
     /// Topics.
     pub topics: Cache<Topic>,
+    /// ConsumerGroups.
+    pub groups: Cache<ConsumerGroup>,
     /// Pods of Clusters; the same holds for what follows.
     pub pods: Cache<Pod>,
     /// Disks.
@@ -45,6 +49,10 @@ pub enum News {
     Topic(Key),
     /// A Topic of this Cluster was deleted.
     TopicDeleted(Key, Arc<Topic>),
+    /// A ConsumerGroup of this Cluster changed.
+    Group(Key),
+    /// A ConsumerGroup of this Cluster was deleted.
+    GroupDeleted(Key, Arc<ConsumerGroup>),
 }
 
 impl Caches {
@@ -52,12 +60,22 @@ impl Caches {
     pub fn is_synced(&self) -> bool {
         self.clusters.is_synced()
             && self.topics.is_synced()
+            && self.groups.is_synced()
             && self.pods.is_synced()
             && self.claims.is_synced()
             && self.services.is_synced()
             && self.maps.is_synced()
             && self.accounts.is_synced()
             && self.budgets.is_synced()
+    }
+
+    /// The pods of a Cluster, by their nodes.
+    pub fn pods_of(&self, names: &Names) -> BTreeMap<Node, Arc<Pod>> {
+        let is_own = |pod: &Pod| {
+            pod.metadata.namespace.as_ref() == Some(&names.namespace)
+                && pod.labels().get(CLUSTER_LABEL) == Some(&names.cluster)
+        };
+        self.pods.select(is_own).into_iter().filter_map(|pod| Some((node_of(pod.labels())?, pod))).collect()
     }
 
     /// Watches everything in a namespace (all if `None`) until `stop`. `told` hears of every change.
@@ -79,14 +97,30 @@ impl Caches {
         );
         watched.start(
             |caches| &caches.topics,
-            all,
+            all.clone(),
             told,
             |topic: &Arc<Topic>, change| {
-                let reference = &topic.spec.cluster_ref;
-                let key = Key::new(reference.namespace.clone().or_else(|| topic.namespace())?, reference.name.clone());
+                let key = cluster_key(&topic.spec.cluster_ref, topic.namespace());
                 Some(match change {
                     Change::Deleted => News::TopicDeleted(key, Arc::clone(topic)),
                     Change::Applied | Change::Missed => News::Topic(key),
+                })
+            },
+        );
+        watched.start(
+            |caches| &caches.groups,
+            all,
+            told,
+            |group: &Arc<ConsumerGroup>, change| {
+                let key = cluster_key(&group.spec.cluster_ref, group.namespace());
+                let seen = group.status.as_ref().and_then(|status| status.observed_generation);
+                if change == Change::Applied && seen == group.metadata.generation {
+                    // Our own report.
+                    return None;
+                }
+                Some(match change {
+                    Change::Deleted => News::GroupDeleted(key, Arc::clone(group)),
+                    Change::Applied | Change::Missed => News::Group(key),
                 })
             },
         );
@@ -97,6 +131,12 @@ impl Caches {
         watched.start(|caches| &caches.accounts, ours.clone(), told, belongs::<ServiceAccount>);
         watched.start(|caches| &caches.budgets, ours, told, belongs::<PodDisruptionBudget>);
     }
+}
+
+/// The Cluster that a resource of `namespace` refers to.
+pub fn cluster_key(reference: &ClusterRef, namespace: Option<String>) -> Key {
+    let namespace = reference.namespace.clone().or(namespace).unwrap_or_default();
+    Key::new(namespace, reference.name.clone())
 }
 
 /// The Cluster that an object belongs to, by its label.

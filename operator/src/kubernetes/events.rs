@@ -32,6 +32,14 @@ pub enum Reason {
     ControllerRemoved,
     /// Settings were refused.
     SettingsRefused,
+    /// Offsets of a group were set.
+    GroupReset,
+    /// Offsets of a group are to be set, and cannot be.
+    ResetBlocked,
+    /// A group was deleted with its resource.
+    GroupDeleted,
+    /// A group stays although its resource is gone.
+    GroupKept,
 }
 
 impl Reason {
@@ -48,12 +56,20 @@ impl Reason {
             Self::ControllerAdded => "ControllerAdded",
             Self::ControllerRemoved => "ControllerRemoved",
             Self::SettingsRefused => "SettingsRefused",
+            Self::GroupReset => "GroupReset",
+            Self::ResetBlocked => "ResetBlocked",
+            Self::GroupDeleted => "GroupDeleted",
+            Self::GroupKept => "GroupKept",
         }
     }
 
     const fn kind(self) -> EventType {
         match self {
-            Self::RolloutBlocked | Self::ScaleDownBlocked | Self::SettingsRefused => EventType::Warning,
+            Self::RolloutBlocked
+            | Self::ScaleDownBlocked
+            | Self::SettingsRefused
+            | Self::ResetBlocked
+            | Self::GroupKept => EventType::Warning,
             _ => EventType::Normal,
         }
     }

@@ -99,6 +99,12 @@ pub fn lagging(image: &MetadataImage) -> Vec<Lagging> {
     found
 }
 
+/// Where a pod listens on `port`, once it has an address.
+pub fn place(pod: &Pod, port: u16) -> Option<String> {
+    let address = pod.status.as_ref()?.pod_ip.as_ref()?;
+    Some(if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") })
+}
+
 /// The ids of nodes that there are: pods, voters and registered brokers.
 pub fn present(observed: &Observed, role: Role) -> BTreeSet<i32> {
     let mut ids: BTreeSet<i32> = observed.pods.keys().filter(|node| node.role == role).map(|node| node.id).collect();

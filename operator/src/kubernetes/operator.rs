@@ -15,6 +15,7 @@ use super::api::Kube;
 use super::cache::Key;
 use super::caches::{Caches, News};
 use super::events::Events;
+use super::groups::GroupKeeper;
 use super::keeper::{Defaults, Inbox, Keeper};
 use super::lease::{Elector, LeaseLost};
 
@@ -69,13 +70,24 @@ impl Keepers {
     /// Hands news to whom they concern. Gives the key of a Cluster that nobody keeps yet.
     fn tell(&self, news: News) -> Option<Key> {
         let inboxes = self.inboxes.lock();
-        let (key, removed) = match news {
-            News::Cluster(key) | News::Topic(key) => (key, None),
-            News::TopicDeleted(key, topic) => (key, Some(topic)),
-        };
-        let Some(inbox) = inboxes.get(&key) else { return Some(key) };
-        inbox.removed.lock().extend(removed);
-        inbox.news.notify_one();
+        let (News::Cluster(key)
+        | News::Topic(key)
+        | News::TopicDeleted(key, _)
+        | News::Group(key)
+        | News::GroupDeleted(key, _)) = &news;
+        let Some(inbox) = inboxes.get(key) else { return Some(key.clone()) };
+        match news {
+            News::Cluster(_) | News::Topic(_) => inbox.news.notify_one(),
+            News::TopicDeleted(_, topic) => {
+                inbox.removed.lock().push(topic);
+                inbox.news.notify_one();
+            }
+            News::Group(_) => inbox.groups.news.notify_one(),
+            News::GroupDeleted(_, group) => {
+                inbox.groups.removed.lock().push(group);
+                inbox.groups.news.notify_one();
+            }
+        }
         None
     }
 }
@@ -174,10 +186,13 @@ impl Operator {
         let defaults = Defaults { image: self.options.image.clone(), epoch };
         let kube = Kube::new(self.client.clone());
         let events = Events::new(self.client.clone(), &self.options.instance);
-        let keeper = Keeper::new(key.clone(), kube, Arc::clone(&self.caches), events, inbox, defaults);
+        let caches = || Arc::clone(&self.caches);
+        let groups = GroupKeeper::new(key.clone(), kube.clone(), caches(), events.clone(), Arc::clone(&inbox));
+        let keeper = Keeper::new(key.clone(), kube, caches(), events, inbox, defaults);
         let (keepers, stop) = (Arc::clone(keepers), stop.clone());
         task::spawn(async move {
-            keeper.run(stop).await;
+            // Groups are looked at beside: their coordinators may take long to answer, and no roll waits for them.
+            select(pin!(keeper.run(stop)), pin!(groups.run())).await;
             keepers.inboxes.lock().remove(&key);
         });
     }

@@ -8,9 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::api::{ApiError, Kube};
+use super::claims::{Claim, claims};
 use super::conditions::{carried_over, now};
 use super::wanted::Wanted;
-use crate::crd::parts::{ConditionStatus, Management, condition};
+use crate::crd::parts::{ConditionStatus, condition, reason};
 use crate::crd::{Topic, TopicStatus};
 use crate::platform::{Platform, PlatformError};
 use crate::reconcile::topic::{self, TopicPlan, ValidTopic};
@@ -18,45 +19,6 @@ use crate::yaml::Loaded;
 
 /// Reports that are written at the same time.
 const WRITES_AT_ONCE: usize = 8;
-
-/// Reason of a Topic that names what another one owns.
-const CONFLICT: &str = "OwnedByAnother";
-
-/// Who has the word about each topic.
-#[derive(Debug, Default)]
-pub struct Claims {
-    /// The resource that a topic is made after.
-    pub owners: BTreeMap<String, Arc<Topic>>,
-    /// Resources that only watch, and those that are too late, with the owner's name.
-    pub others: Vec<(Arc<Topic>, Option<String>)>,
-}
-
-/// Name of the topic that a resource is about.
-pub fn topic_name(topic: &Topic) -> String {
-    topic.spec.topic_name.clone().unwrap_or_else(|| topic.name_any())
-}
-
-/// Sorts out who owns which topic: the oldest resource that manages it. Resources that only watch are in nobody's way.
-pub fn claims(topics: &[Arc<Topic>]) -> Claims {
-    let age = |topic: &Arc<Topic>| (topic.creation_timestamp().map(|time| time.0), topic.uid());
-    let mut sorted: Vec<&Arc<Topic>> = topics.iter().collect();
-    sorted.sort_by_key(|topic| age(topic));
-    let mut claims = Claims::default();
-    for topic in sorted {
-        if topic.spec.management == Management::Observe {
-            claims.others.push((Arc::clone(topic), None));
-            continue;
-        }
-        match claims.owners.get(&topic_name(topic)) {
-            Some(owner) => {
-                let owner = format!("{}/{}", owner.namespace().unwrap_or_default(), owner.name_any());
-                claims.others.push((Arc::clone(topic), Some(owner)));
-            }
-            None => drop(claims.owners.insert(topic_name(topic), Arc::clone(topic))),
-        }
-    }
-    claims
-}
 
 /// What a pass found.
 #[derive(Debug, Default)]
@@ -116,11 +78,11 @@ pub async fn pass(
     for (name, owner) in &claims.owners {
         match valid(owner, wanted) {
             Ok(valid) => drop(plans.insert(name.clone(), topic::build(&valid, topic::fetch(&image, name).as_ref()))),
-            Err(message) => reports.push((Arc::clone(owner), refused(owner, "InvalidSpec", &message, &now))),
+            Err(message) => reports.push((Arc::clone(owner), refused(owner, reason::INVALID_SPEC, &message, &now))),
         }
     }
     for gone in &removed {
-        let name = topic_name(gone);
+        let name = gone.claimed();
         if claims.owners.contains_key(&name) {
             continue;
         }
@@ -144,10 +106,10 @@ pub async fn pass(
     }
     for stranger in &strangers {
         let message = "the Cluster does not list this namespace in spec.allowedNamespaces";
-        reports.push((Arc::clone(stranger), refused(stranger, "NotAllowed", message, &now)));
+        reports.push((Arc::clone(stranger), refused(stranger, reason::NOT_ALLOWED, message, &now)));
     }
     report(kube, reports).await?;
-    let named: BTreeSet<String> = allowed.iter().map(|topic| topic_name(topic)).collect();
+    let named: BTreeSet<String> = allowed.iter().map(|topic| topic.claimed()).collect();
     Ok(TopicsPass { orphans: topic::orphans(&image, |name| named.contains(name)), undone: Vec::new() })
 }
 
@@ -182,22 +144,22 @@ fn other_status(
     now: &Time,
 ) -> TopicStatus {
     let Some(owner) = owner else {
-        let observed = topic::fetch(image, &topic_name(topic));
+        let observed = topic::fetch(image, &topic.claimed());
         return match valid(topic, wanted) {
             Ok(valid) => {
                 let plan = topic::build(&valid, observed.as_ref());
                 topic::status(observed.as_ref(), &plan, &Ok(()), topic.metadata.generation, now)
             }
-            Err(message) => refused(topic, "InvalidSpec", &message, now),
+            Err(message) => refused(topic, reason::INVALID_SPEC, &message, now),
         };
     };
-    let message = format!("the topic {} belongs to the Topic {owner}, which is older", topic_name(topic));
-    let mut status = refused(topic, CONFLICT, &message, now);
+    let message = format!("the topic {} belongs to the Topic {owner}, which is older", topic.claimed());
+    let mut status = refused(topic, reason::OWNED_BY_ANOTHER, &message, now);
     let generation = topic.metadata.generation;
     status.conditions.push(condition(
         condition::CONFLICT,
         ConditionStatus::True,
-        CONFLICT,
+        reason::OWNED_BY_ANOTHER,
         message,
         generation,
         now.clone(),

@@ -1,5 +1,6 @@
 //! What carries decisions out: this process alone, or (later) Kubernetes.
 
+pub mod groups;
 pub mod local;
 
 use std::future::Future;

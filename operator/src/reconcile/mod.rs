@@ -28,6 +28,6 @@ pub fn validate(resources: &Resources) -> Result<Desired, Problems> {
     let mut problems: Vec<Problem> = acted::refused(resources);
     let cluster = cluster::validate(&resources.clusters, &mut problems);
     let topics = topic::validate(&resources.topics, cluster.as_ref(), &mut problems);
-    consumer_group::validate(&resources.groups, &mut problems);
+    consumer_group::refuse(&resources.groups, &mut problems);
     if problems.is_empty() { Ok(Desired { cluster, topics }) } else { Err(Problems(problems)) }
 }

@@ -24,12 +24,13 @@ use tokio::sync::Notify;
 
 use super::api::{ApiError, Kube};
 use super::cache::Key;
-use super::caches::Caches;
+use super::caches::{Caches, cluster_key};
 use super::events::Events;
+use super::groups::GroupInbox;
 use super::identity::{Identity, IdentityError};
 use super::link::{Link, Member};
-use super::names::{CLUSTER_LABEL, CONTROLLER_PORT, Node, Role, node_of};
-use super::observed::{Observed, present, view};
+use super::names::{CONTROLLER_PORT, Node, Role};
+use super::observed::{Observed, place, present, view};
 use super::rollout::{Block, Step, View, plan, plan_stop};
 use super::scale::{Ids, Move, broker_ids, controller_ids};
 use super::topics::{self, TopicsError, TopicsPass};
@@ -98,6 +99,8 @@ pub struct Inbox {
     pub news: Arc<Notify>,
     /// Topics whose resources were deleted.
     pub removed: Mutex<Vec<Arc<Topic>>>,
+    /// The same of ConsumerGroups.
+    pub groups: GroupInbox,
 }
 
 /// Keeps one Cluster.
@@ -262,13 +265,7 @@ impl Keeper {
 
     /// What there is now.
     async fn observe(&mut self, wanted: &Wanted) -> Result<Observed, KeeperError> {
-        let pods = self.caches.pods.select(|pod| {
-            let labels = pod.metadata.labels.as_ref();
-            pod.metadata.namespace.as_ref() == Some(&wanted.names.namespace)
-                && labels.and_then(|labels| labels.get(CLUSTER_LABEL)) == Some(&wanted.names.cluster)
-        });
-        let pods: BTreeMap<Node, Arc<Pod>> =
-            pods.into_iter().filter_map(|pod| Some((node_of(pod.metadata.labels.as_ref()?)?, pod))).collect();
+        let pods = self.caches.pods_of(&wanted.names);
         self.connect(wanted, &pods)?;
         let mut observed = Observed { pods, now_ms: time::unix_ms(), ..Observed::default() };
         if let Some(link) = &self.link {
@@ -283,12 +280,11 @@ impl Keeper {
     fn connect(&mut self, wanted: &Wanted, pods: &BTreeMap<Node, Arc<Pod>>) -> Result<(), KeeperError> {
         let Some(secret) = &self.trust else { return Ok(()) };
         let member = |(node, pod): (&Node, &Arc<Pod>)| {
-            let place = pod.status.as_ref()?.pod_ip.as_ref().filter(|_| node.role == Role::Controller)?;
-            let place = if place.contains(':') { format!("[{place}]") } else { place.clone() };
-            let place = format!("{place}:{CONTROLLER_PORT}");
+            let place = place(pod, CONTROLLER_PORT)?;
             Some(Member { address: wanted.names.controller_address(node.id), place })
         };
-        let members: Vec<Member> = pods.iter().filter_map(member).collect();
+        let controllers = pods.iter().filter(|(node, _)| node.role == Role::Controller);
+        let members: Vec<Member> = controllers.filter_map(member).collect();
         if members.is_empty() {
             self.link = None;
         } else if self.link.as_ref().is_none_or(|link| link.members() != members) {
@@ -324,7 +320,8 @@ impl Keeper {
         let Some(link) = self.link.as_ref().filter(|link| !link.metadata().brokers().is_empty()) else {
             return Ok(TopicsPass::default());
         };
-        let topics = self.caches.topics.select(|topic| names_cluster(topic, &self.key));
+        let is_own = |topic: &Topic| cluster_key(&topic.spec.cluster_ref, topic.namespace()) == self.key;
+        let topics = self.caches.topics.select(is_own);
         let removed = std::mem::take(&mut *self.inbox.removed.lock());
         let outcome = topics::pass(&self.kube, &scene.wanted, link, &topics, removed.clone()).await;
         if outcome.is_err() {
@@ -333,13 +330,6 @@ impl Keeper {
         }
         Ok(outcome?)
     }
-}
-
-/// Whether a Topic is about the Cluster of this key.
-pub fn names_cluster(topic: &Topic, key: &Key) -> bool {
-    let reference = &topic.spec.cluster_ref;
-    let namespace = reference.namespace.clone().or_else(|| topic.namespace()).unwrap_or_default();
-    reference.name == key.name && namespace == key.namespace
 }
 
 /// The nodes that pods are kept for: those that are to be, and brokers that leave while something is left on them.

@@ -1,0 +1,315 @@
+//! The ConsumerGroups of one cluster: looked at beside the keeper's passes, over Kafka's protocol.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::select;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use parking_lot::Mutex;
+use taffrail_client::groups::{GroupClient, GroupsError};
+use taffrail_core::errors::ErrorCode;
+use taffrail_runtime::time;
+use tokio::sync::Notify;
+
+use super::api::{ApiError, Kube};
+use super::cache::Key;
+use super::caches::{Caches, cluster_key};
+use super::claims::{Claim, claims};
+use super::conditions::{carried_over, now};
+use super::events::{Events, Reason};
+use super::keeper::Inbox;
+use super::names::{KAFKA_PORT, MANAGER, Role};
+use super::observed::place;
+use super::wanted::{Wanted, validate};
+use crate::crd::parts::{ConditionStatus, DeletionPolicy, Management, condition, reason};
+use crate::crd::{ConsumerGroup, ConsumerGroupStatus};
+use crate::platform::groups::GroupAdmin;
+use crate::reconcile::consumer_group::{self, Applied, ValidGroup};
+
+/// How often groups are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(20);
+
+/// The same while one waits for something that may be over soon.
+const BUSY: Duration = Duration::from_secs(2);
+
+/// How often a report is written of which only numbers have changed: what moves fast belongs in metrics.
+const NUMBERS_EVERY: Duration = Duration::from_secs(15);
+
+/// Pause after something happened, so that what happens together is dealt with together.
+const GATHER: Duration = Duration::from_millis(50);
+
+/// How long a broker may take for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Hands over what there is to do about groups.
+#[derive(Default)]
+pub struct GroupInbox {
+    /// Something changed.
+    pub news: Notify,
+    /// ConsumerGroups whose resources were deleted.
+    pub removed: Mutex<Vec<Arc<ConsumerGroup>>>,
+}
+
+/// Looks after the ConsumerGroups of one Cluster.
+pub struct GroupKeeper {
+    key: Key,
+    caches: Arc<Caches>,
+    inbox: Arc<Inbox>,
+    client: GroupClient,
+    reports: Reports,
+}
+
+impl GroupKeeper {
+    /// One for the Cluster of this key.
+    pub fn new(key: Key, kube: Kube, caches: Arc<Caches>, events: Events, inbox: Arc<Inbox>) -> Self {
+        let client = GroupClient::new(MANAGER, ANSWER_TIMEOUT);
+        Self { key, caches, inbox, client, reports: Reports::new(kube, events) }
+    }
+
+    /// Works without end.
+    pub async fn run(mut self) {
+        loop {
+            let again = self.look().await;
+            select(pin!(self.inbox.groups.news.notified()), pin!(time::sleep(again))).await;
+            time::sleep(GATHER).await;
+        }
+    }
+
+    /// One pass; gives how long nothing has to be done.
+    async fn look(&mut self) -> Duration {
+        let cluster = self.caches.clusters.get(&self.key.namespace, &self.key.name);
+        let wanted = cluster.and_then(|cluster| validate(&cluster).ok()).filter(|wanted| !wanted.paused);
+        let Some(wanted) = wanted else { return LOOK_EVERY };
+        let is_own = |it: &ConsumerGroup| cluster_key(&it.spec.cluster_ref, it.namespace()) == self.key;
+        let groups = self.caches.groups.select(is_own);
+        let removed = std::mem::take(&mut *self.inbox.groups.removed.lock());
+        if groups.is_empty() && removed.is_empty() {
+            return LOOK_EVERY;
+        }
+        let pods = self.caches.pods_of(&wanted.names);
+        let brokers = pods.iter().filter(|(node, _)| node.role == Role::Broker);
+        self.client.set_places(brokers.filter_map(|(node, pod)| Some((node.id, place(pod, KAFKA_PORT)?))).collect());
+        let outcome = pass(&mut self.reports, &wanted, &mut self.client, &groups, &removed).await;
+        self.inbox.groups.removed.lock().extend(outcome.undone);
+        if outcome.is_waiting { BUSY } else { LOOK_EVERY }
+    }
+}
+
+/// What came of a pass.
+#[derive(Debug, Default)]
+pub struct GroupsPass {
+    /// Whether something waits, or could not be done.
+    pub is_waiting: bool,
+    /// Resources that are gone, and whose groups could not be dealt with yet.
+    pub undone: Vec<Arc<ConsumerGroup>>,
+}
+
+/// One pass over `groups`, all that name the cluster, and `removed`, those whose resources are gone.
+pub async fn pass(
+    reports: &mut Reports,
+    wanted: &Wanted,
+    admin: &mut impl GroupAdmin,
+    groups: &[Arc<ConsumerGroup>],
+    removed: &[Arc<ConsumerGroup>],
+) -> GroupsPass {
+    let mut outcome = GroupsPass::default();
+    let now = now();
+    let allows = |group: &&Arc<ConsumerGroup>| wanted.allows(&group.namespace().unwrap_or_default());
+    let (allowed, strangers): (Vec<_>, Vec<_>) = groups.iter().partition(allows);
+    let claims = claims(&allowed.into_iter().cloned().collect::<Vec<_>>());
+    let (mut looks, mut refusals) = (claims.owners.values().cloned().collect::<Vec<_>>(), Vec::new());
+    for (other, owner) in &claims.others {
+        match owner {
+            None => looks.push(Arc::clone(other)),
+            Some(owner) => refusals.push((Arc::clone(other), conflict(other, owner, &now))),
+        }
+    }
+    for stranger in strangers {
+        let message = "the Cluster does not list this namespace in spec.allowedNamespaces";
+        refusals.push((Arc::clone(stranger), refused(stranger, reason::NOT_ALLOWED, message, &now)));
+    }
+    for group in looks {
+        match consumer_group::validate(&group) {
+            Ok(valid) => outcome.is_waiting |= reports.look_at(&group, &valid, admin, &now).await,
+            Err(problems) => {
+                let report = refused(&group, reason::INVALID_SPEC, &problems.join("; "), &now);
+                refusals.push((group, report));
+            }
+        }
+    }
+    for (group, status) in refusals {
+        outcome.is_waiting |= reports.write(&group, status).await.is_err();
+    }
+    for gone in removed.iter().filter(|gone| !claims.owners.contains_key(&gone.claimed())) {
+        if let Err(error) = reports.delete(gone, admin).await {
+            tracing::info!(group = gone.claimed(), %error, "the group is not deleted yet");
+            outcome.undone.push(Arc::clone(gone));
+            outcome.is_waiting = true;
+        }
+    }
+    reports.forget_all_but(groups);
+    outcome
+}
+
+/// Reports and events about groups.
+pub struct Reports {
+    kube: Kube,
+    events: Events,
+    /// When each report was written last.
+    written: BTreeMap<Key, time::Instant>,
+}
+
+impl Reports {
+    /// Written through `kube`, and told through `events`.
+    pub fn new(kube: Kube, events: Events) -> Self {
+        Self { kube, events, written: BTreeMap::new() }
+    }
+
+    /// Looks at one group, does what its resource asks for, and reports. Whether it waits for something.
+    async fn look_at(
+        &mut self,
+        group: &ConsumerGroup,
+        valid: &ValidGroup,
+        admin: &mut impl GroupAdmin,
+        now: &Time,
+    ) -> bool {
+        match self.reconcile(group, valid, admin, now).await {
+            Ok(is_waiting) => is_waiting,
+            Err(error) => {
+                let _ = self.write(group, unreachable(group, &error, now)).await;
+                true
+            }
+        }
+    }
+
+    async fn reconcile(
+        &mut self,
+        group: &ConsumerGroup,
+        valid: &ValidGroup,
+        admin: &mut impl GroupAdmin,
+        now: &Time,
+    ) -> Result<bool, GroupsError> {
+        let before = group.status.clone().unwrap_or_default();
+        let mut observed = consumer_group::fetch(valid, admin).await?;
+        let plan = consumer_group::build(valid, &observed, before.last_reset.as_ref());
+        let applied = consumer_group::apply(valid, &plan, &observed, admin).await?;
+        match &applied {
+            Applied::Set(change) => {
+                let note = format!("the reset {} set the offsets of {} partitions", change.id, change.after.len());
+                tracing::info!(group = valid.id, "{note}");
+                self.events.tell(group, Reason::GroupReset, note).await;
+                // As it is now; that it cannot be told must not lose that it was done.
+                observed = consumer_group::fetch(valid, admin).await.unwrap_or(observed);
+            }
+            Applied::Blocked(blocked) if !has_told(&before, blocked.reason) => {
+                self.events.tell(group, Reason::ResetBlocked, blocked.message.clone()).await;
+            }
+            _ => {}
+        }
+        let generation = group.metadata.generation;
+        let after = consumer_group::status(valid, &observed, (&plan, &applied), &before, generation, now);
+        let is_written = self.write(group, after).await.is_ok();
+        Ok(!is_written || matches!(applied, Applied::Blocked(_)))
+    }
+
+    /// Writes a report that has news. One whose numbers alone have changed waits for its time.
+    async fn write(&mut self, group: &ConsumerGroup, mut after: ConsumerGroupStatus) -> Result<(), ApiError> {
+        let before = group.status.clone().unwrap_or_default();
+        after.conditions = carried_over(&before.conditions, after.conditions);
+        if after == before {
+            return Ok(());
+        }
+        let key = Key::new(group.namespace().unwrap_or_default(), group.name_any());
+        let now = time::monotonic();
+        let is_early = self.written.get(&key).is_some_and(|at| now.duration_since(*at) < NUMBERS_EVERY);
+        if is_early && without_numbers(&before) == without_numbers(&after) {
+            return Ok(());
+        }
+        self.kube
+            .report(group, &after)
+            .await
+            .inspect_err(|error| tracing::info!(%error, "a report was not written"))?;
+        self.written.insert(key, now);
+        Ok(())
+    }
+
+    /// Deletes the group of a resource that is gone, if that said so, and nobody uses the group.
+    async fn delete(&self, gone: &ConsumerGroup, admin: &mut impl GroupAdmin) -> Result<(), GroupsError> {
+        let is_asked = gone.spec.deletion_policy == DeletionPolicy::Delete;
+        if !is_asked || gone.spec.management == Management::Observe {
+            return Ok(());
+        }
+        let id = gone.claimed();
+        match admin.delete(&id).await {
+            Ok(()) => {
+                let note = format!("the group {id} was deleted, as its resource's deletionPolicy says");
+                self.events.tell(gone, Reason::GroupDeleted, note).await;
+            }
+            Err(error) => match error.refusal() {
+                Some(ErrorCode::NonEmptyGroup) => {
+                    let note = format!("the group {id} has members and stays, although its resource is gone");
+                    self.events.tell(gone, Reason::GroupKept, note).await;
+                }
+                Some(ErrorCode::GroupIdNotFound) => {}
+                _ => return Err(error),
+            },
+        }
+        Ok(())
+    }
+
+    fn forget_all_but(&mut self, groups: &[Arc<ConsumerGroup>]) {
+        let is_there = |key: &Key| {
+            groups.iter().any(|it| it.name_any() == key.name && it.namespace().as_ref() == Some(&key.namespace))
+        };
+        self.written.retain(|key, _| is_there(key));
+    }
+}
+
+/// A report without what may change at any moment.
+fn without_numbers(status: &ConsumerGroupStatus) -> ConsumerGroupStatus {
+    let mut status =
+        ConsumerGroupStatus { total_lag: None, max_lag: None, lag_seconds: None, topics: Vec::new(), ..status.clone() };
+    status.conditions.iter_mut().for_each(|found| found.message.clear());
+    status
+}
+
+fn has_told(status: &ConsumerGroupStatus, reason: &str) -> bool {
+    status.conditions.iter().any(|found| found.type_ == condition::RESET_BLOCKED && found.reason == reason)
+}
+
+/// The report about a resource that cannot be acted on.
+fn refused(group: &ConsumerGroup, reason: &str, message: &str, now: &Time) -> ConsumerGroupStatus {
+    let generation = group.metadata.generation;
+    let state = |type_, status: ConditionStatus| condition(type_, status, reason, message, generation, now.clone());
+    ConsumerGroupStatus {
+        observed_generation: generation,
+        conditions: vec![
+            state(condition::READY, ConditionStatus::False),
+            state(condition::STALLED, ConditionStatus::True),
+        ],
+        ..group.status.clone().unwrap_or_default()
+    }
+}
+
+/// The report about a resource that is too late.
+fn conflict(group: &ConsumerGroup, owner: &str, now: &Time) -> ConsumerGroupStatus {
+    let message = format!("the group {} belongs to the ConsumerGroup {owner}, which is older", group.claimed());
+    let mut status = refused(group, reason::OWNED_BY_ANOTHER, &message, now);
+    let generation = group.metadata.generation;
+    let (type_, holds) = (condition::CONFLICT, ConditionStatus::True);
+    status.conditions.push(condition(type_, holds, reason::OWNED_BY_ANOTHER, message, generation, now.clone()));
+    status
+}
+
+/// The report about a group of which nothing can be told now: the rest stays as it was seen last.
+fn unreachable(group: &ConsumerGroup, error: &GroupsError, now: &Time) -> ConsumerGroupStatus {
+    let mut status = group.status.clone().unwrap_or_default();
+    let (type_, holds) = (condition::READY, ConditionStatus::Unknown);
+    let ready = condition(type_, holds, reason::UNREACHABLE, error.to_string(), group.metadata.generation, now.clone());
+    status.conditions.retain(|found| found.type_ != condition::READY);
+    status.conditions.insert(0, ready);
+    status
+}

@@ -1,0 +1,56 @@
+//! Setting offsets, and how that came out.
+
+use taffrail_client::groups::GroupsError;
+use taffrail_core::errors::ErrorCode;
+
+use super::build::{Blocked, Change, GroupPlan, ResetPlan};
+use super::fetch::ObservedGroup;
+use super::validate::ValidGroup;
+use crate::crd::parts::reason;
+use crate::platform::groups::GroupAdmin;
+
+/// What came of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// There was nothing to do.
+    Nothing,
+    /// Offsets were set now.
+    Set(Change),
+    /// The coordinator knows this reset already: somebody did it, and did not live to report it.
+    Known(String),
+    /// It waits.
+    Blocked(Blocked),
+}
+
+/// Does what the plan says. The coordinator has the last word on whether the group is empty and the reset is a new one:
+/// what was seen before may be over.
+///
+/// # Errors
+/// When it cannot be done now, or nobody knows whether it was done; the next pass sees.
+pub async fn apply(
+    valid: &ValidGroup,
+    plan: &GroupPlan,
+    observed: &ObservedGroup,
+    groups: &mut impl GroupAdmin,
+) -> Result<Applied, GroupsError> {
+    let change = match &plan.reset {
+        ResetPlan::Set(change) => change,
+        ResetPlan::Blocked(blocked) => return Ok(Applied::Blocked(blocked.clone())),
+        ResetPlan::None | ResetPlan::Done { .. } | ResetPlan::Report(_) => return Ok(Applied::Nothing),
+    };
+    match groups.reset(&valid.id, &change.id, &observed.resets, &change.after).await {
+        Ok(()) => Ok(Applied::Set(change.clone())),
+        Err(error) => match error.refusal() {
+            Some(ErrorCode::DuplicateResource) => Ok(Applied::Known(change.id.clone())),
+            Some(ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration | ErrorCode::RebalanceInProgress) => {
+                let message = "a member came while the reset was worked out: stop it, and the reset is done at once";
+                Ok(Applied::Blocked(Blocked::new(reason::GROUP_ACTIVE, message)))
+            }
+            Some(ErrorCode::UnknownTopicOrPartition) => {
+                let message = "a topic went while the reset was worked out; nothing is reset";
+                Ok(Applied::Blocked(Blocked::new(reason::UNKNOWN_TOPIC, message)))
+            }
+            _ => Err(error),
+        },
+    }
+}

@@ -1,0 +1,150 @@
+//! What is to be done about a group's offsets, as a value.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use taffrail_client::groups::TopicPartition;
+use taffrail_core::ids::Offset;
+
+use super::fetch::ObservedGroup;
+use super::validate::{Target, ValidGroup, ValidReset};
+use crate::crd::consumer_group::LastReset;
+use crate::crd::parts::{Management, reason};
+
+/// Partitions that a message names at most.
+const NAMES_MAX: usize = 5;
+
+/// What is to be done, and what is to be said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupPlan {
+    /// About the offsets.
+    pub reset: ResetPlan,
+}
+
+/// What is to be done about offsets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResetPlan {
+    /// Nothing is asked for.
+    None,
+    /// It was done before.
+    Done {
+        /// Which one.
+        id: String,
+    },
+    /// It waits.
+    Blocked(Blocked),
+    /// Offsets are to be set.
+    Set(Change),
+    /// Offsets would be set, and are not.
+    Report(Change),
+}
+
+/// Offsets that change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Which reset this is.
+    pub id: String,
+    /// Offsets as they are; partitions of which nothing is committed are left out.
+    pub before: BTreeMap<TopicPartition, Offset>,
+    /// Offsets as they are to be.
+    pub after: BTreeMap<TopicPartition, Offset>,
+}
+
+/// Why a reset waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// In a word.
+    pub reason: &'static str,
+    /// In a sentence.
+    pub message: String,
+}
+
+impl Blocked {
+    /// For this reason, in these words.
+    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+}
+
+/// Compares what is asked for with what is there. `reported` is the reset that the resource's status has: one that is
+/// there is not done again, also when the group's coordinator has forgotten it together with the group.
+pub fn build(valid: &ValidGroup, observed: &ObservedGroup, reported: Option<&LastReset>) -> GroupPlan {
+    let Some(reset) = &valid.reset else { return GroupPlan { reset: ResetPlan::None } };
+    let is_reported = reported.is_some_and(|reported| reported.request_id == reset.id);
+    if is_reported || observed.resets.contains(&reset.id) {
+        return GroupPlan { reset: ResetPlan::Done { id: reset.id.clone() } };
+    }
+    let plan = match changes(valid, reset, observed) {
+        Err(blocked) => ResetPlan::Blocked(blocked),
+        Ok(change) if reset.dry_run => ResetPlan::Report(change),
+        Ok(change) => ResetPlan::Set(change),
+    };
+    GroupPlan { reset: plan }
+}
+
+fn changes(valid: &ValidGroup, reset: &ValidReset, observed: &ObservedGroup) -> Result<Change, Blocked> {
+    if valid.management == Management::Observe && !reset.dry_run {
+        let message = "management: Observe only watches; to set offsets, say management: Managed";
+        return Err(Blocked::new(reason::OBSERVED_ONLY, message));
+    }
+    if !observed.unknown_topics.is_empty() {
+        let topics = observed.unknown_topics.join(", ");
+        return Err(Blocked::new(reason::UNKNOWN_TOPIC, format!("there is no topic {topics}; nothing is reset")));
+    }
+    let partitions = if reset.partitions.is_empty() { &observed.partitions } else { &reset.partitions };
+    let unknown: BTreeSet<&TopicPartition> = partitions.difference(&observed.partitions).collect();
+    if !unknown.is_empty() {
+        let names = listed(unknown);
+        return Err(Blocked::new(reason::UNKNOWN_TOPIC, format!("there is no partition {names}; nothing is reset")));
+    }
+    if partitions.is_empty() {
+        let message = "the group has committed nothing yet: name the topics in spec.topics";
+        return Err(Blocked::new(reason::NO_OFFSETS, message));
+    }
+    let members = observed.description.members;
+    if members > 0 && !reset.dry_run {
+        let message = format!("the group has {members} members: stop them, and the reset is done at once");
+        return Err(Blocked::new(reason::GROUP_ACTIVE, message));
+    }
+    let mut change = Change { id: reset.id.clone(), ..Change::default() };
+    let (mut silent, mut uncommitted) = (BTreeSet::new(), BTreeSet::new());
+    for partition in partitions {
+        let before = observed.committed.get(partition).copied();
+        change.before.extend(before.map(|before| (partition.clone(), before)));
+        match target(reset.to, before, observed, partition) {
+            Some(after) => drop(change.after.insert(partition.clone(), after)),
+            None if matches!(reset.to, Target::ShiftBy(_)) && before.is_none() => drop(uncommitted.insert(partition)),
+            None => drop(silent.insert(partition)),
+        }
+    }
+    if !uncommitted.is_empty() {
+        let message = format!("nothing is committed of {}: there is nothing to shift", listed(uncommitted));
+        return Err(Blocked::new(reason::NO_OFFSETS, message));
+    }
+    if !silent.is_empty() {
+        let message = format!("the leaders of {} do not answer; nothing is reset", listed(silent));
+        return Err(Blocked::new(reason::LEADERS_SILENT, message));
+    }
+    Ok(change)
+}
+
+/// Where a partition's offset goes: what lies outside of the log goes to its nearer end, as with Kafka's own tool.
+fn target(to: Target, before: Option<Offset>, observed: &ObservedGroup, partition: &TopicPartition) -> Option<Offset> {
+    let ends = observed.ends.get(partition)?;
+    let within = |offset: Offset| offset.clamp(ends.start, ends.end.max(ends.start));
+    Some(match to {
+        Target::Earliest => ends.start,
+        Target::Latest => ends.end,
+        Target::Offset(offset) => within(offset),
+        Target::ShiftBy(by) => within(before?.saturating_add(by)),
+        Target::Timestamp(_) => observed.at_time.get(partition)?.map_or(ends.end, within),
+    })
+}
+
+fn listed(partitions: BTreeSet<&TopicPartition>) -> String {
+    let count = partitions.len();
+    let mut names: Vec<String> = partitions.into_iter().take(NAMES_MAX).map(ToString::to_string).collect();
+    if count > NAMES_MAX {
+        names.push(format!("and {} more", count - NAMES_MAX));
+    }
+    names.join(", ")
+}
