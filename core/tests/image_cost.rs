@@ -40,6 +40,7 @@ fn image(topics: u16) -> MetadataImage {
             features: BTreeMap::new(),
             fenced: false,
             shutting_down: false,
+            min_in_sync: None,
         };
         image.apply(&MetadataEvent::BrokerRegistered(Arc::new(registration))).unwrap();
     }

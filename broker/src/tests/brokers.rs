@@ -136,6 +136,7 @@ impl Brokers {
             log_dirs: vec![Uuid([broker.id.0 as u8; 16])],
             features: BTreeMap::new(),
             unclean_shutdown: false,
+            min_in_sync: None,
         };
         let Reply::BrokerRegistered { epoch } = self.control(Command::RegisterBroker(register)).await else {
             panic!("a registration has another answer")

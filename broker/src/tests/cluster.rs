@@ -193,6 +193,7 @@ impl Cluster {
             log_dirs: vec![random::uuid()],
             features: BTreeMap::new(),
             unclean_shutdown: false,
+            min_in_sync: None,
         };
         let registered = self.control(Command::RegisterBroker(register)).await;
         let Reply::BrokerRegistered { epoch } = registered else { panic!("{registered:?}") };

@@ -249,6 +249,7 @@ fn request() -> RegisterBroker {
         log_dirs: Vec::new(),
         features: Default::default(),
         unclean_shutdown: false,
+        min_in_sync: None,
     }
 }
 

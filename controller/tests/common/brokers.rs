@@ -57,6 +57,7 @@ impl Fake {
             log_dirs: vec![Uuid([u8::try_from(id).unwrap() + 101; 16])],
             unclean_shutdown: false,
             features: BTreeMap::new(),
+            min_in_sync: None,
         });
         let Reply::BrokerRegistered { epoch } = propose(&calls[0], &register).await else { panic!("no registration") };
         let identity = BrokerIdentity { id: BrokerId(id), epoch };

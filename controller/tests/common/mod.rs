@@ -197,6 +197,7 @@ pub(crate) fn registration(incarnation: u8) -> Command {
         log_dirs: vec![Uuid([7; 16])],
         unclean_shutdown: false,
         features: Default::default(),
+        min_in_sync: None,
     })
 }
 

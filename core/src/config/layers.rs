@@ -70,6 +70,11 @@ impl BrokerLayers {
         self.given(name).map(|(value, _)| value).or_else(default)
     }
 
+    /// The `min.insync.replicas` of topics without one of their own.
+    pub fn min_in_sync(&self) -> Option<u32> {
+        self.value("min.insync.replicas")?.trim().parse().ok()
+    }
+
     /// The value that topics without one of their own have, in the topic setting's unit.
     ///
     /// Of the broker settings behind a topic setting the finest unit with a value wins, whichever layer gave it, as in

@@ -59,6 +59,7 @@ pub(super) fn register(draft: &mut Draft, request: &RegisterBroker, inputs: &Inp
         features: request.features.clone(),
         fenced: true,
         shutting_down: false,
+        min_in_sync: request.min_in_sync,
     })));
     Ok(epoch)
 }

@@ -141,6 +141,8 @@ pub struct RegisterBroker {
     /// Whether its disks may lack what was written last: it was not stopped cleanly, and the machine was started again (or
     /// the disks were mounted again) since. The plain death of a process loses nothing that the page cache has.
     pub unclean_shutdown: bool,
+    /// The `min.insync.replicas` that it was started with, given or by default; `None` = it does not say.
+    pub min_in_sync: Option<u32>,
 }
 
 /// Create topics (Kafka's CreateTopics).

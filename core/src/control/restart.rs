@@ -106,7 +106,7 @@ pub struct AffectedPartition {
     pub leader: BrokerId,
     /// Who is in sync.
     pub isr: Vec<BrokerId>,
-    /// How many must be.
+    /// How many must be, by the strictest of the brokers where they differ.
     pub min_in_sync: usize,
     /// Replicas that are not in sync, of those that would stay.
     pub behind: Vec<Behind>,
@@ -147,7 +147,7 @@ pub(super) fn judge(
     for key in concerned {
         let Some(topic) = image.topic_by_id(key.0) else { continue };
         let Some(state) = topic.partition(key.1) else { continue };
-        let min_in_sync = state.min_in_sync(rules_of(image, topic).min_in_sync);
+        let min_in_sync = state.min_in_sync(rules_of(image, topic).strictest_min_in_sync);
         let stays = |id: &&BrokerId| !brokers.contains(id);
         let goes = brokers.is_empty() || state.isr.iter().any(|id| brokers.contains(id));
         if !goes || state.isr.iter().filter(stays).count() >= min_in_sync {

@@ -78,6 +78,8 @@ pub struct BrokerRegistration {
     pub fenced: bool,
     /// Whether it is about to stop: it serves on, but nothing new is given to it.
     pub shutting_down: bool,
+    /// The `min.insync.replicas` that its process was started with, given or by default; `None` = it did not say.
+    pub min_in_sync: Option<u32>,
 }
 
 /// What the operator wants a broker to be used for. Belongs to the number, not to the process: it outlives registrations.

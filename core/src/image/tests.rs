@@ -27,6 +27,7 @@ fn registered(id: i32, epoch: i64) -> MetadataEvent {
         features: BTreeMap::new(),
         fenced: true,
         shutting_down: false,
+        min_in_sync: None,
     }))
 }
 

@@ -40,6 +40,7 @@ fn image(away: &[i32]) -> MetadataImage {
             features: BTreeMap::new(),
             fenced: away.contains(&id.0),
             shutting_down: false,
+            min_in_sync: None,
         };
         image.apply(&MetadataEvent::BrokerRegistered(Arc::new(registration))).unwrap();
     }

@@ -525,6 +525,7 @@ impl Cluster {
             log_dirs: vec![unique(2, broker.disks)],
             features: BTreeMap::new(),
             unclean_shutdown: loss == Some(Death::Machine),
+            min_in_sync: None,
         };
         let reply = self.propose(&Command::RegisterBroker(request)).unwrap();
         let Reply::BrokerRegistered { epoch } = reply else { panic!("{reply:?}") };

@@ -159,6 +159,7 @@ impl State {
             log_dirs: vec![Uuid([100 + broker as u8; 16])],
             features: Default::default(),
             unclean_shutdown: false,
+            min_in_sync: None,
         };
         self.command(&Command::RegisterBroker(request));
         let identity = self.identity(id(broker));

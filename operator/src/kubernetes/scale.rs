@@ -235,6 +235,7 @@ mod tests {
                 features: BTreeMap::new(),
                 fenced: false,
                 shutting_down: false,
+                min_in_sync: None,
             })));
         }
         let topic_id = Uuid([9; 16]);

@@ -332,6 +332,7 @@ mod tests {
             features: [("metadata.version".into(), FeatureRange { min_level: 1, max_level: 30 })].into(),
             fenced: true,
             shutting_down: false,
+            min_in_sync: None,
         };
         let state = PartitionState::new(vec![BrokerId(7), BrokerId(8)], vec![BrokerId(7)]);
         let leaderless =

@@ -26,6 +26,7 @@ pub(crate) fn registration_to_message(broker: &BrokerRegistration) -> v1::Broker
         features: features_to_message(&broker.features),
         fenced: broker.fenced,
         shutting_down: broker.shutting_down,
+        min_in_sync: broker.min_in_sync,
     }
 }
 
@@ -41,6 +42,7 @@ pub(crate) fn registration_from_message(message: v1::BrokerRegistration) -> Resu
         features: features_from_message(message.features)?,
         fenced: message.fenced,
         shutting_down: message.shutting_down,
+        min_in_sync: message.min_in_sync,
     })
 }
 

@@ -34,6 +34,7 @@ pub fn command_to_message(command: &Command) -> v1::Command {
             log_dirs: request.log_dirs.iter().copied().map(id_to_bytes).collect(),
             features: features_to_message(&request.features),
             unclean_shutdown: request.unclean_shutdown,
+            min_in_sync: request.min_in_sync,
         }),
         Command::UnfenceBroker(broker) => Kind::UnfenceBroker(identity_to_message(*broker)),
         Command::FenceBroker(broker) => Kind::FenceBroker(identity_to_message(*broker)),
@@ -151,6 +152,7 @@ fn register_from_message(message: v1::RegisterBroker) -> Result<RegisterBroker, 
         log_dirs: log_dirs_from_message(&message.log_dirs)?,
         features: features_from_message(message.features)?,
         unclean_shutdown: message.unclean_shutdown,
+        min_in_sync: message.min_in_sync,
     })
 }
 

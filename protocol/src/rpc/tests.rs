@@ -50,6 +50,7 @@ fn commands() -> Vec<Command> {
             log_dirs: vec![Uuid([3; 16])],
             features: [(text("f"), FeatureRange { min_level: 0, max_level: 2 })].into(),
             unclean_shutdown: true,
+            min_in_sync: Some(2),
         }),
         Command::UnfenceBroker(broker),
         Command::FenceBroker(broker),

@@ -128,6 +128,7 @@ impl BrokerRole {
             log_dirs: vec![directory_id],
             features: std::collections::BTreeMap::new(),
             unclean_shutdown: files.boots.is_unclean(),
+            min_in_sync: layers(&static_config).min_in_sync(),
         };
         let mut registration =
             Registration::register(Arc::clone(&controllers), Arc::clone(&broker), request, &member).await?;
@@ -270,8 +271,12 @@ pub(crate) fn static_config(options: &Options, place: &BrokerPlace<'_>) -> Overr
 
 /// The same, typed.
 pub(crate) fn config(static_config: &Overrides) -> anyhow::Result<BrokerConfig> {
-    let layers = BrokerLayers { static_broker: static_config.clone(), ..BrokerLayers::default() };
-    Ok(BrokerConfig::resolve(&layers)?)
+    Ok(BrokerConfig::resolve(&layers(static_config))?)
+}
+
+/// The settings of a broker before the metadata set any.
+fn layers(static_config: &Overrides) -> BrokerLayers {
+    BrokerLayers { static_broker: static_config.clone(), ..BrokerLayers::default() }
 }
 
 /// Silence after which a broker with these settings is fenced.

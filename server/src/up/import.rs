@@ -149,6 +149,7 @@ async fn adopt(
         log_dirs: vec![directory_id],
         features: BTreeMap::new(),
         unclean_shutdown: false,
+        min_in_sync: None,
     };
     let Reply::BrokerRegistered { epoch } = client.propose(&Command::RegisterBroker(register), TIMEOUT).await?.reply
     else {

@@ -132,6 +132,7 @@ async fn register_brokers(client: &ControllerClient, count: i32) -> Vec<BrokerId
             log_dirs: vec![Uuid([100 + u8::try_from(id.0).unwrap(); 16])],
             unclean_shutdown: false,
             features: std::collections::BTreeMap::new(),
+            min_in_sync: None,
         };
         let registered = client.propose(&Change::RegisterBroker(register), PATIENCE).await.unwrap();
         let Reply::BrokerRegistered { epoch } = registered.reply else { panic!("{registered:?}") };

@@ -38,6 +38,11 @@ fn assert_outcome(what: &str, before: &PartitionState, after: Option<PartitionSt
     assert_eq!(found, expected, "{what}: {before:?}");
 }
 
+/// Brokers agree on how many must be in sync, and only those lead that have all that was committed.
+fn clean_rules(min_in_sync: usize) -> TopicRules {
+    TopicRules { min_in_sync, strictest_min_in_sync: min_in_sync, unclean: false }
+}
+
 #[test]
 fn who_leaves_an_isr_that_can_commit_no_more_stays_eligible() {
     type Case<'a> = (&'a str, PartitionState, i32, &'a [i32], usize, Option<Outcome<'a>>);
@@ -55,7 +60,7 @@ fn who_leaves_an_isr_that_can_commit_no_more_stays_eligible() {
     ];
     for (what, before, gone, active, min_in_sync, expected) in cases {
         let may_lead = |id: BrokerId| active.contains(&id.0);
-        let rules = TopicRules { min_in_sync, unclean: false };
+        let rules = clean_rules(min_in_sync);
         let after = PartitionChange::new(&before, rules, &may_lead).without(BrokerId(gone)).build();
         assert_outcome(what, &before, after, expected);
     }
@@ -76,12 +81,12 @@ fn who_may_lack_records_is_trusted_with_nothing() {
     ];
     for (what, before, loss, expected) in cases {
         let may_lead = |id: BrokerId| id != BrokerId(1);
-        let rules = TopicRules { min_in_sync: 2, unclean: false };
+        let rules = clean_rules(2);
         let after = PartitionChange::new(&before, rules, &may_lead).lost(BrokerId(1), loss).build();
         assert_outcome(what, &before, after, expected);
     }
     let only = PartitionState::new(ids(&[1]), ids(&[1]));
-    let rules = TopicRules { min_in_sync: 1, unclean: false };
+    let rules = clean_rules(1);
     let change = |loss| PartitionChange::new(&only, rules, &|_| true).lost(BrokerId(1), loss).build();
     assert_eq!(change(Loss::Tail), None, "nobody has more than the only replica");
     let empty = change(Loss::All).unwrap();
@@ -113,7 +118,7 @@ fn leaders_are_chosen_in_the_order_of_the_replicas() {
     ];
     for (what, before, election, active, expected) in cases {
         let may_lead = |id: BrokerId| active.contains(&id.0);
-        let rules = TopicRules { min_in_sync: 2, unclean: false };
+        let rules = clean_rules(2);
         let after = PartitionChange::new(&before, rules, &may_lead).election(election).build();
         let is_clean = !matches!(what, "the last leader rather" | "then in order");
         assert!(after.as_ref().is_none_or(|after| after.recovering != is_clean), "{what}");
@@ -125,11 +130,11 @@ fn leaders_are_chosen_in_the_order_of_the_replicas() {
 fn a_smaller_minimum_ends_the_trust_in_who_is_out_of_sync() {
     let before = partition(&[1], 1, &[2], &[3]);
     for (min_in_sync, expected) in [(1, Some((&[1][..], 1, &[][..], &[][..], 0))), (2, None), (3, None)] {
-        let after = PartitionChange::new(&before, TopicRules { min_in_sync, unclean: false }, &|_| true).build();
+        let after = PartitionChange::new(&before, clean_rules(min_in_sync), &|_| true).build();
         assert_outcome("the leader commits alone", &before, after, expected);
     }
     let leaderless = partition(&[], -1, &[2, 3], &[]);
-    let after = PartitionChange::new(&leaderless, TopicRules { min_in_sync: 1, unclean: false }, &|_| true).build();
+    let after = PartitionChange::new(&leaderless, clean_rules(1), &|_| true).build();
     assert_outcome("who leads now commits alone", &leaderless, after, Some((&[2], 2, &[], &[], 1)));
 }
 
@@ -137,7 +142,7 @@ fn a_smaller_minimum_ends_the_trust_in_who_is_out_of_sync() {
 fn a_reassignment_ends_when_all_that_stay_are_in_sync() {
     let moving =
         PartitionState { adding: ids(&[2, 3]), removing: ids(&[1]), ..PartitionState::new(ids(&[2, 3, 1]), ids(&[1])) };
-    let rules = TopicRules { min_in_sync: 2, unclean: false };
+    let rules = clean_rules(2);
     let with = |isr: &[i32]| PartitionChange::new(&moving, rules, &|_| true).isr(ids(isr)).build().unwrap();
     let on_the_way = with(&[1, 2]);
     assert_eq!((numbers(&on_the_way.isr), on_the_way.leader, on_the_way.leader_epoch), (vec![2, 1], BrokerId(1), 0));

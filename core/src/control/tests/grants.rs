@@ -93,6 +93,36 @@ fn without_any_broker_a_verdict_is_about_what_is_below_its_minimum_now() {
 }
 
 #[test]
+fn the_minimum_that_counts_is_the_topics_or_the_clusters_or_what_leaders_were_started_with() {
+    let mut cluster = Cluster::with_brokers(0);
+    for id in 0..3 {
+        let epoch = cluster.register_with(id, 1, |request| request.min_in_sync = Some(2));
+        cluster.run(&Command::UnfenceBroker(BrokerIdentity { id: BrokerId(id), epoch })).unwrap();
+    }
+    cluster.create_on("t", &[&[0, 1, 2]]);
+    let minimum = |cluster: &mut Cluster| {
+        let blocking = judge(cluster, &[0, 1, 2], SmallPartitions::Block).blocking;
+        blocking[0].min_in_sync
+    };
+    let name = "min.insync.replicas";
+    cluster.static_config.insert(name.to_owned(), "3".to_owned());
+    assert_eq!(minimum(&mut cluster), 2, "not what the controller was started with");
+    assert!(!judge(&mut cluster, &[1, 2], SmallPartitions::Warn).is_yes());
+    let epoch = cluster.register_with(1, 2, |request| request.min_in_sync = Some(3));
+    cluster.run(&Command::UnfenceBroker(BrokerIdentity { id: BrokerId(1), epoch })).unwrap();
+    cluster.set_isr("t", 0, &[0, 1, 2]);
+    assert_eq!(minimum(&mut cluster), 3, "of one that may come to lead");
+    let resource = crate::event::ConfigResource::broker_default();
+    let changes = ConfigChanges::Replace(vec![(text(name), Some(text("1")))]);
+    let resources = vec![ConfigAlteration { resource, changes }];
+    cluster.run(&Command::AlterConfigs(AlterConfigs { resources, validate_only: false })).unwrap();
+    assert_eq!(minimum(&mut cluster), 1, "set for the cluster");
+    assert!(judge(&mut cluster, &[1, 2], SmallPartitions::Warn).is_yes());
+    cluster.configure("t", name, Some("2"));
+    assert_eq!(minimum(&mut cluster), 2, "the topic's own");
+}
+
+#[test]
 fn one_grant_is_open_at_a_time_until_it_is_closed_or_expires() {
     let (mut cluster, _) = cluster();
     let Ok(Reply::GrantOpened(first)) = open(&mut cluster, &[1], 1, 1_000) else { panic!() };

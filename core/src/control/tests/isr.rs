@@ -51,6 +51,26 @@ fn a_leader_shrinks_and_grows_the_isr() {
 }
 
 #[test]
+fn nobody_is_eligible_by_a_minimum_that_a_leader_does_not_go_by() {
+    let mut cluster = Cluster::with_brokers(0);
+    let start = |cluster: &mut Cluster, id, incarnation, minimum| {
+        let epoch = cluster.register_with(id, incarnation, |request| request.min_in_sync = Some(minimum));
+        cluster.run(&Command::UnfenceBroker(BrokerIdentity { id: BrokerId(id), epoch })).unwrap();
+    };
+    for id in 0..2 {
+        start(&mut cluster, id, 1, 2);
+    }
+    cluster.create_on("t", &[&[0, 1]]);
+    cluster.set_isr("t", 0, &[0]);
+    assert_eq!(cluster.state("t", 0).eligible, [BrokerId(1)], "nothing is committed without it");
+    cluster.fence(1);
+    start(&mut cluster, 0, 2, 1);
+    let state = cluster.state("t", 0);
+    assert_eq!((&state.isr, &state.eligible), (&brokers(&[0]), &vec![]), "it leads alone from now on");
+    assert_eq!(state.leader, BrokerId(0));
+}
+
+#[test]
 fn changes_from_the_past_the_future_or_a_stranger_are_refused() {
     use ErrorCode::{
         FencedLeaderEpoch, IneligibleReplica, InvalidRequest, InvalidUpdateVersion, NotController, UnknownTopicId,

@@ -190,6 +190,7 @@ pub(super) fn registration(id: i32, incarnation: u8) -> RegisterBroker {
         log_dirs: vec![Uuid([100 + id as u8; 16])],
         features: Default::default(),
         unclean_shutdown: false,
+        min_in_sync: None,
     }
 }
 

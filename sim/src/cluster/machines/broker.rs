@@ -182,6 +182,7 @@ impl Process {
             log_dirs: vec![directory_id],
             features: BTreeMap::new(),
             unclean_shutdown: self.owed.get(),
+            min_in_sync: None,
         };
         let (keep, member, serving) = (Shutdown::new(), Shutdown::new(), Shutdown::new());
         let registered = Registration::register(Arc::clone(&handle), Arc::clone(&broker), request, &member).await;
