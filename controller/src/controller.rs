@@ -24,6 +24,7 @@ use tonic::service::Routes;
 
 use crate::decider::{Decider, Proposer};
 use crate::directory::{Directory, Opening};
+use crate::elections::ElectionsMade;
 use crate::heartbeats::Heartbeats;
 use crate::machine::feed::Feed;
 use crate::opening::{self, Opened};
@@ -79,6 +80,7 @@ pub struct Controller {
     /// Ends when the database is closed.
     closed: Option<oneshot::Receiver<()>>,
     reserve: Option<Arc<Reserve>>,
+    elections: Arc<ElectionsMade>,
 }
 
 /// What its tasks share.
@@ -132,6 +134,7 @@ impl Controller {
         let network = Network { route: Arc::clone(&route), links: Arc::clone(&links) };
         let raft = Raft::new(node, Arc::new(raft::config()), network, log, machine).await;
         let raft = raft.map_err(ControllerError::raft)?;
+        let elections = Arc::<ElectionsMade>::default();
         let static_config = options.static_config.clone();
         let inter_broker = options.static_config.get("inter.broker.listener.name").cloned();
         let sessions = Arc::new(Sessions::new(options.session_timeout));
@@ -142,6 +145,7 @@ impl Controller {
             liveness: Arc::clone(&liveness),
             static_config: options.static_config,
             reserve: reserve.clone(),
+            elections: Arc::clone(&elections),
         }
         .start();
         let seat = Arc::new(Seat::new(options.advertised.clone(), granted, options.servers, founded));
@@ -154,8 +158,8 @@ impl Controller {
         let routes = parts.routes(heartbeats, &members, &shutdown);
         let serving = task::spawn(grpc::serve(options.listener, routes, shutdown.clone()));
         let (trouble, _) = watch::channel(None);
-        let mut controller =
-            Self { parts, members, shutdown, serving, others: vec![deciding, watching], trouble, closed, reserve };
+        let others = vec![deciding, watching];
+        let mut controller = Self { parts, members, shutdown, serving, others, trouble, closed, reserve, elections };
         if is_alone {
             controller.parts.lead_alone(node, founded, Member { address: options.advertised }).await?;
             if !founded {
@@ -217,7 +221,12 @@ impl Controller {
 
     /// A look at this controller, which is number `id`; it may outlive it.
     pub fn view(&self, id: i32) -> ControllerView {
-        ControllerView { id, metrics: self.parts.raft.metrics(), feed: Arc::clone(&self.parts.feed) }
+        ControllerView {
+            id,
+            metrics: self.parts.raft.metrics(),
+            feed: Arc::clone(&self.parts.feed),
+            elections: Arc::clone(&self.elections),
+        }
     }
 
     /// Whether this controller is the active one.

@@ -20,6 +20,7 @@ use taffrail_protocol::rpc::Committed;
 use taffrail_runtime::{random, task, time};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::elections::{Cause, Elections, ElectionsMade};
 use crate::machine::feed::Feed;
 use crate::quorum::liveness::Liveness;
 use crate::quorum::view::{active, leads};
@@ -88,6 +89,7 @@ pub(crate) struct Decider {
     pub(crate) static_config: Overrides,
     /// Room for the metadata, unless they are in memory.
     pub(crate) reserve: Option<Arc<Reserve>>,
+    pub(crate) elections: Arc<ElectionsMade>,
 }
 
 /// The loop's state.
@@ -127,7 +129,7 @@ impl Deciding {
             Ok(decision) if decision.events.is_empty() => self.settle(image.offset(), Ok(decision.reply), answer),
             Ok(decision) => {
                 let batch = EventBatch { base_offset: image.offset() + 1, events: decision.events };
-                self.propose(batch, decision.reply, answer).await;
+                self.propose(batch, decision.reply, Cause::of(&command), answer).await;
             }
         }
     }
@@ -170,7 +172,7 @@ impl Deciding {
     }
 
     /// Proposes a batch, and answers when it is applied.
-    async fn propose(&mut self, batch: EventBatch, reply: Reply, answer: oneshot::Sender<Outcome>) {
+    async fn propose(&mut self, batch: EventBatch, reply: Reply, cause: Cause, answer: oneshot::Sender<Outcome>) {
         let bytes = batch.encode();
         if bytes.len() > BATCH_BYTES_MAX {
             let text = format!("The command makes {} bytes of metadata; {BATCH_BYTES_MAX} are allowed.", bytes.len());
@@ -179,13 +181,15 @@ impl Deciding {
         let Ok(written) = self.parts.raft.client_write_ff(Events(bytes)).await else {
             return send(answer, Err(not_active(None)));
         };
+        let mut elections = Elections::default();
         if let Some(pending) = &mut self.pending {
             for event in &batch.events {
+                elections.note(&pending.image, event);
                 let applied = pending.image.apply(event);
                 assert!(applied.is_ok(), "a decision fits the image it was made from: {applied:?}");
             }
         }
-        let failures = Arc::clone(&self.failures);
+        let (failures, made) = (Arc::clone(&self.failures), Arc::clone(&self.parts.elections));
         task::spawn(async move {
             let outcome = match written.await {
                 Ok(Ok(response)) => match response.data {
@@ -197,8 +201,9 @@ impl Deciding {
                 }
                 Ok(Err(ClientWriteError::ChangeMembershipError(_))) | Err(_) => Err(not_active(None)),
             };
-            if outcome.is_err() {
-                failures.fetch_add(1, Ordering::Release);
+            match &outcome {
+                Ok(_) => made.count(cause, elections),
+                Err(_) => drop(failures.fetch_add(1, Ordering::Release)),
             }
             send(answer, outcome);
         });

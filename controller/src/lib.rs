@@ -6,6 +6,7 @@
 mod controller;
 mod decider;
 mod directory;
+mod elections;
 mod heartbeats;
 mod machine;
 mod opening;
@@ -21,6 +22,7 @@ mod view;
 
 pub use controller::Controller;
 pub use directory::DirectoryError;
+pub use elections::{Cause, Elections};
 pub use options::{ControllerError, ControllerOptions, MetadataDir};
 pub use raft::links::Dialer;
 pub use store::StoreError;

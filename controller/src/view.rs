@@ -6,6 +6,7 @@ use openraft::RaftMetrics;
 use taffrail_core::image::MetadataImage;
 use tokio::sync::watch;
 
+use crate::elections::{Cause, Elections, ElectionsMade};
 use crate::machine::feed::Feed;
 use crate::quorum::view::leads;
 use crate::raft::{Member, NodeId};
@@ -16,6 +17,7 @@ pub struct ControllerView {
     pub(crate) id: i32,
     pub(crate) metrics: watch::Receiver<RaftMetrics<NodeId, Member>>,
     pub(crate) feed: Arc<Feed>,
+    pub(crate) elections: Arc<ElectionsMade>,
 }
 
 /// How a controller stands in its quorum.
@@ -43,6 +45,11 @@ impl ControllerView {
     /// The metadata as it has applied them.
     pub fn image(&self) -> Arc<MetadataImage> {
         self.feed.image()
+    }
+
+    /// The elections of leaders that it has decided since it started, by what made it do so.
+    pub fn elections(&self) -> impl Iterator<Item = (Cause, Elections)> {
+        self.elections.by_cause()
     }
 
     /// How it stands in its quorum.

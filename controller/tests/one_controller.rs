@@ -10,7 +10,7 @@ use std::process::{Child, Command as Process, Stdio};
 use std::time::Duration;
 
 use common::{heartbeat, register, registration};
-use taffrail_controller::{Controller, ControllerError, ControllerOptions, Dialer, DirectoryError, MetadataDir};
+use taffrail_controller::{Cause, Controller, ControllerError, ControllerOptions, Dialer, DirectoryError, MetadataDir};
 use taffrail_core::config::Overrides;
 use taffrail_core::control::{Command, CreateTopics, DeleteTopics, NewTopic, ProducerIdBlock, Reply, TopicRef};
 use taffrail_core::errors::ErrorCode;
@@ -103,6 +103,23 @@ async fn what_is_proposed_reaches_followers_as_the_controller_applied_it() {
     assert_eq!((status.cluster_id, status.controller_id), (Some(CLUSTER), 100));
     assert_eq!(status.metadata_offset, offset);
     assert_eq!(status.active, Some(status.voters[0].clone()));
+    controller.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn elections_are_counted_by_their_cause() {
+    let (controller, calls, _) = start(MetadataDir::Memory).await;
+    let broker = register(&calls, 1).await;
+    created(&calls, "a").await.unwrap();
+    let view = controller.view(1);
+    let made = || -> Vec<(Cause, u64)> {
+        let elections = view.elections().filter(|(_, elections)| elections.all > 0);
+        elections.map(|(cause, elections)| (cause, elections.all)).collect()
+    };
+    calls.propose(&Command::FenceBroker(broker)).await.unwrap();
+    assert_eq!(made(), [], "there is nobody to elect, and a first leader is not elected");
+    calls.propose(&Command::UnfenceBroker(broker)).await.unwrap();
+    assert_eq!(made(), [(Cause::BrokerReturned, 3)], "each partition has a leader again");
     controller.stop().await.unwrap();
 }
 

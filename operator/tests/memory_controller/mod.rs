@@ -49,6 +49,7 @@ pub(crate) async fn with_broker(broker: BrokerId) -> LocalPlatform {
         log_dirs: vec![random::uuid()],
         features: Default::default(),
         unclean_shutdown: false,
+        min_in_sync: None,
     };
     let Reply::BrokerRegistered { epoch } = platform.propose(Command::RegisterBroker(register)).await.unwrap() else {
         panic!("not registered")

@@ -1,10 +1,12 @@
-//! What controllers tell under Kafka's names: the cluster as a whole, told by the active one, and their quorum.
+//! What controllers tell under Kafka's names: the cluster as a whole, told by the active one, their quorum, and the leaders
+//! that they have elected.
 
-use prometheus::core::{Collector, Desc};
+use prometheus::core::{Collector, Desc, Describer};
 use prometheus::proto::MetricFamily;
-use prometheus::{IntGaugeVec, Opts};
-use taffrail_controller::ControllerView;
-use taffrail_core::metric::{Dialect::Kafka, Metric};
+use prometheus::{IntCounterVec, IntGaugeVec, Opts};
+use taffrail_controller::{ControllerView, Elections};
+use taffrail_core::metric::Dialect::{Kafka, Taffrail};
+use taffrail_core::metric::{Metric, MetricKind};
 
 const CONTROLLER: &[&str] = &["controller"];
 
@@ -79,7 +81,13 @@ const READINGS: [(Metric, Reading); 10] = [
             CONTROLLER,
             "Partitions that are not led by the first of their replicas; told by the active controller.",
         ),
-        |view| of_cluster(view, view.image().replica_index().not_preferred_count()),
+        |view| {
+            let image = view.image();
+            // As Kafka counts: nobody is not the first either.
+            let (led, leaderless) =
+                (image.replica_index().not_preferred_count(), image.replica_index().leaderless_count());
+            of_cluster(view, led + leaderless)
+        },
     ),
     (
         Metric::gauge(
@@ -110,9 +118,46 @@ const READINGS: [(Metric, Reading); 10] = [
     ),
 ];
 
+/// How a count is read of the elections for one cause.
+type Count = fn(Elections) -> u64;
+
+/// Elections of any cause, by controller.
+const ELECTIONS: [(Metric, Count); 2] = [
+    (
+        Metric {
+            kind: MetricKind::Counter,
+            ..Metric::gauge(
+                Kafka,
+                "kafka_controller_controllerstats_leaderelectionrateandtimems_count",
+                CONTROLLER,
+                "Leaders of partitions that this controller has elected.",
+            )
+        },
+        |elections| elections.all,
+    ),
+    (
+        Metric::counter(
+            Kafka,
+            "kafka_controller_controllerstats_uncleanleaderelections_total",
+            CONTROLLER,
+            "Leaders that this controller has elected though they may lack committed records.",
+        ),
+        |elections| elections.unclean,
+    ),
+];
+
+/// The same, by what made the controller elect.
+const ELECTIONS_BY_CAUSE: Metric = Metric::counter(
+    Taffrail,
+    "taffrail_controller_leader_elections_total",
+    &["controller", "cause"],
+    "Leaders of partitions that this controller has elected, by what made it do so.",
+);
+
 /// All metrics of controllers.
 pub(crate) fn table() -> impl Iterator<Item = &'static Metric> {
-    READINGS.iter().map(|(metric, _)| metric)
+    let read = READINGS.iter().map(|(metric, _)| metric);
+    read.chain(ELECTIONS.iter().map(|(metric, _)| metric)).chain([&ELECTIONS_BY_CAUSE])
 }
 
 /// Reads the controllers of a process at each scrape.
@@ -126,15 +171,43 @@ impl ControllerMetrics {
     /// When two names are the same.
     pub(super) fn new(views: Vec<ControllerView>) -> prometheus::Result<Self> {
         let mut descriptions = Vec::new();
-        for (metric, _) in &READINGS {
-            descriptions.extend(gauges(metric)?.desc().into_iter().cloned());
+        for metric in table() {
+            let labels = metric.labels.iter().map(|label| (*label).to_owned()).collect();
+            descriptions.push(opts(metric).variable_labels(labels).describe()?);
         }
         Ok(Self { views, descriptions })
     }
+
+    fn gauges(&self, metric: &Metric, read: Reading) -> prometheus::Result<Vec<MetricFamily>> {
+        let gauges = IntGaugeVec::new(opts(metric), metric.labels)?;
+        for view in &self.views {
+            gauges.with_label_values(&[view.id().to_string()]).set(read(view));
+        }
+        Ok(gauges.collect())
+    }
+
+    fn counters(&self, metric: &Metric, read: Count) -> prometheus::Result<Vec<MetricFamily>> {
+        let counters = IntCounterVec::new(opts(metric), metric.labels)?;
+        for view in &self.views {
+            let all = view.elections().map(|(_, elections)| read(elections)).sum();
+            counters.with_label_values(&[view.id().to_string()]).inc_by(all);
+        }
+        Ok(counters.collect())
+    }
+
+    fn by_cause(&self) -> prometheus::Result<Vec<MetricFamily>> {
+        let counters = IntCounterVec::new(opts(&ELECTIONS_BY_CAUSE), ELECTIONS_BY_CAUSE.labels)?;
+        for view in &self.views {
+            for (cause, elections) in view.elections() {
+                counters.with_label_values(&[&view.id().to_string(), cause.name()]).inc_by(elections.all);
+            }
+        }
+        Ok(counters.collect())
+    }
 }
 
-fn gauges(metric: &Metric) -> prometheus::Result<IntGaugeVec> {
-    IntGaugeVec::new(Opts::new(metric.name, metric.help), metric.labels)
+fn opts(metric: &Metric) -> Opts {
+    Opts::new(metric.name, metric.help)
 }
 
 impl Collector for ControllerMetrics {
@@ -143,14 +216,9 @@ impl Collector for ControllerMetrics {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let mut families = Vec::new();
-        for (metric, read) in &READINGS {
-            let Ok(gauges) = gauges(metric) else { continue };
-            for view in &self.views {
-                gauges.with_label_values(&[view.id().to_string()]).set(read(view));
-            }
-            families.extend(gauges.collect());
-        }
-        families
+        let gauges = READINGS.iter().map(|(metric, read)| self.gauges(metric, *read));
+        let counters = ELECTIONS.iter().map(|(metric, read)| self.counters(metric, *read));
+        // Names and labels are constants, which were good when the descriptions were made.
+        gauges.chain(counters).chain([self.by_cause()]).filter_map(Result::ok).flatten().collect()
     }
 }
