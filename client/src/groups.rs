@@ -19,7 +19,7 @@ use taffrail_protocol::message::{
 };
 use taffrail_protocol::unread::{self, Age, OFFSETS_MAX, PARTITIONS_MAX, Question};
 
-use crate::kafka::{KafkaConnection, KafkaError};
+use crate::kafka::{ConnectionError, KafkaConnection};
 
 /// The versions that are spoken: those that name topics by name, and ask for several groups at once.
 const FIND_COORDINATOR_VERSION: i16 = 4;
@@ -103,7 +103,7 @@ pub enum GroupsError {
     NoBroker,
     /// The connection failed.
     #[error(transparent)]
-    Kafka(#[from] KafkaError),
+    Kafka(#[from] ConnectionError),
     /// The broker says no.
     #[error("{api} is refused: {}", .error.name())]
     Refused {

@@ -21,12 +21,20 @@ pub(crate) fn check(node_id: i32, controllers: &[String]) -> Result<(), OptionsE
     if node_id < 0 {
         return Err(OptionsError::Conflict(format!("--node-id {node_id}: a number from 0 on is needed")));
     }
-    for server in controllers {
-        if !server.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) {
-            return Err(OptionsError::Conflict(format!("--controllers {server}: host:port is needed")));
-        }
+    check_addresses("--controllers", controllers)
+}
+
+/// Checks the addresses that a flag gives.
+///
+/// # Errors
+/// With the flag, and the address that is none.
+pub(crate) fn check_addresses(flag: &str, addresses: &[String]) -> Result<(), OptionsError> {
+    let is_address =
+        |text: &str| text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    match addresses.iter().find(|address| !is_address(address)) {
+        Some(wrong) => Err(OptionsError::Conflict(format!("{flag} {wrong}: host:port is needed"))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The cluster that `--cluster-id` names, if it was given.

@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
-use std::io::{BufRead, BufReader, Read};
+mod common;
+
+use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use common::{Up, command};
 use rustix::process::{Pid, Signal, kill_process};
 use taffrail_runtime::{net, task, time};
 
@@ -16,45 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Lines that `up` may print.
 const SUMMARY_LINES_MAX: usize = 10;
 
-/// A running `taffrail up`, killed when it is dropped.
-struct Up {
-    child: Child,
-    summary: Vec<String>,
-    /// Where it makes temporary directories, which a kill leaves behind.
-    _scratch: tempfile::TempDir,
-}
-
-fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail"));
-    command.env_clear().arg("up").args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]).args(args);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
 impl Up {
-    /// Starts it, and waits until it has said that it is up.
-    fn start(args: &[&str]) -> Self {
-        let scratch = tempfile::tempdir().unwrap();
-        let child = command(args).env("TMPDIR", scratch.path()).spawn().unwrap();
-        let mut up = Self { child, summary: Vec::new(), _scratch: scratch };
-        let lines = BufReader::new(up.child.stdout.take().unwrap()).lines();
-        for line in lines.map(Result::unwrap) {
-            up.summary.push(line);
-            if up.summary.last().is_some_and(|line| line.starts_with("Ctrl-C")) {
-                return up;
-            }
-        }
-        let mut said = String::new();
-        up.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        panic!("not up: {:?}\n{said}", up.summary)
-    }
-
-    /// What it says after a word.
-    fn told(&self, word: &str) -> &str {
-        let line = self.summary.iter().find_map(|line| line.trim().strip_prefix(word)).unwrap();
-        line.trim()
-    }
-
     /// Sends a signal and waits for the end; gives the log.
     fn stop(mut self, signal: Signal) -> (ExitStatus, String) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
@@ -98,13 +63,6 @@ impl Up {
             assert!(time::monotonic() < deadline, "{count} partitions are expected, not {:?}", self.partitions());
             task::block_on_current_thread(time::sleep(Duration::from_millis(50))).unwrap();
         }
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -1,10 +1,14 @@
 //! The command line.
 
 mod asked;
+mod brokers;
 mod cluster;
 mod config;
 mod grant;
+mod group;
 mod output;
+mod position;
+mod topic;
 mod validate;
 mod version;
 
@@ -17,7 +21,7 @@ use crate::exit::Exit;
 use crate::options::{Given, OptionsError, Sources};
 use crate::roles::BROKERS_MAX;
 
-pub(crate) use output::{Format, print, table, write};
+pub(crate) use output::{Format, print, table, tell, write};
 
 /// A replicated log that Kafka clients speak to: broker, controller and operator in one binary.
 #[derive(Parser, Debug)]
@@ -38,6 +42,12 @@ enum Command {
     Controller(Box<ControllerArgs>),
     /// Run the operator: it keeps Clusters and Topics on Kubernetes as their resources say
     Operator(Box<OperatorArgs>),
+    /// Create, show, change and delete topics; write and read their records
+    #[command(subcommand)]
+    Topic(topic::TopicCommand),
+    /// Show how far consumers are, and have them go on somewhere else
+    #[command(subcommand)]
+    Group(group::GroupCommand),
     /// Prepare a cluster, ask how it is, and whether its brokers may be taken down
     #[command(subcommand)]
     Cluster(ClusterCommand),
@@ -329,6 +339,8 @@ impl Cli {
                 Some(action) => cluster::change_duty(action),
                 None => crate::broker::run(&args),
             },
+            Command::Topic(command) => topic::run(&command),
+            Command::Group(command) => group::run(&command),
             Command::Cluster(ClusterCommand::Ask(question)) => cluster::run(&question),
             Command::Controller(args) => crate::controller::run(&args),
             Command::Operator(args) => crate::roles::operator(&args),

@@ -37,9 +37,29 @@ pub(crate) fn write(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Tells people something on standard error, where it is in no program's way.
+pub(crate) fn tell(text: &str) {
+    // Nobody is left to tell if it cannot be written.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// A text in which nothing is left that a terminal would take for a command: names of groups and clients, and records, come
+/// from strangers.
+pub(crate) fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => shown.push(character),
+            _ if character.is_control() => shown.extend(character.escape_default()),
+            _ => shown.push(character),
+        }
+    }
+    shown
+}
+
 /// Columns under upper-case headers, two blanks apart; an empty cell is `-`.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
-    let cell = |text: &str| if text.is_empty() { "-".to_owned() } else { text.replace('\n', " ") };
+    let cell = |text: &str| if text.is_empty() { "-".to_owned() } else { shown(text).replace(['\n', '\t'], " ") };
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|text| cell(text)).collect()).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|text| text.chars().count());
@@ -67,5 +87,12 @@ mod tests {
     fn tables_can_be_cut_by_scripts() {
         let rows = vec![vec!["a".to_owned(), "long value".to_owned()], vec!["bc".to_owned(), String::new()]];
         assert_eq!(table(&["NAME", "VALUE"], &rows), "NAME  VALUE\na     long value\nbc    -\n");
+    }
+
+    #[test]
+    fn names_from_strangers_are_no_commands_to_a_terminal() {
+        let rows = vec![vec!["a\u{1b}[2J\nb\u{9b}".to_owned()]];
+        assert_eq!(table(&["NAME"], &rows), "NAME\na\\u{1b}[2J b\\u{9b}\n");
+        assert_eq!(shown("é\t\n"), "é\t\n");
     }
 }

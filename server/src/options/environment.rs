@@ -8,12 +8,13 @@ use super::{Given, OptionsError, Source, known_names};
 const PREFIX: &str = "TAFFRAIL_";
 
 /// Variables that have this beginning and are no settings: those of flags, and those that the tests' rigs use.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 14] = [
     "TAFFRAIL_CONFIG",
     "TAFFRAIL_FILE",
     "TAFFRAIL_BIN",
     "TAFFRAIL_CACHE",
     "TAFFRAIL_NODE_ID",
+    "TAFFRAIL_BROKERS",
     "TAFFRAIL_CONTROLLERS",
     "TAFFRAIL_CLUSTER_ID",
     "TAFFRAIL_RACK",

@@ -1,0 +1,53 @@
+//! A running `taffrail up`, for tests of what people and programs do to it.
+
+#![allow(dead_code, reason = "no test uses all of it")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+
+/// A running `taffrail up`, killed when it is dropped.
+pub(crate) struct Up {
+    pub(crate) child: Child,
+    pub(crate) summary: Vec<String>,
+    /// Where it makes temporary directories, which a kill leaves behind.
+    _scratch: tempfile::TempDir,
+}
+
+pub(crate) fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail"));
+    command.env_clear().arg("up").args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]).args(args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+impl Up {
+    /// Starts it, and waits until it has said that it is up.
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let child = command(args).env("TMPDIR", scratch.path()).spawn().unwrap();
+        let mut up = Self { child, summary: Vec::new(), _scratch: scratch };
+        let lines = BufReader::new(up.child.stdout.take().unwrap()).lines();
+        for line in lines.map(Result::unwrap) {
+            up.summary.push(line);
+            if up.summary.last().is_some_and(|line| line.starts_with("Ctrl-C")) {
+                return up;
+            }
+        }
+        let mut said = String::new();
+        up.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        panic!("not up: {:?}\n{said}", up.summary)
+    }
+
+    /// What it says after a word.
+    pub(crate) fn told(&self, word: &str) -> &str {
+        let line = self.summary.iter().find_map(|line| line.trim().strip_prefix(word)).unwrap();
+        line.trim()
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
