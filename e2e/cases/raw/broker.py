@@ -7,6 +7,7 @@ scripts in `PEER_HOME` (default: e2e/peer), the oracle that every test here is f
 import contextlib
 import os
 import pathlib
+import random
 import shutil
 import socket
 import subprocess
@@ -18,6 +19,8 @@ from .wait import eventually
 
 CASES = pathlib.Path(__file__).resolve().parent.parent
 START_TIMEOUT_S = 60
+# Below those that Linux gives to connections, and those of Kubernetes's services.
+PORTS = range(10_000, 28_000)
 # Short enough that no test waits for a default; each means the same to both brokers.
 COMMON_SETTINGS = {
     "group.initial.rebalance.delay.ms": 0,
@@ -46,12 +49,18 @@ def start_broker(settings=None, **options):
 
 
 def free_ports(count):
-    """Ports that nothing listens at now, all different."""
+    """Ports that nothing listens at now, all different, and none of those that the system gives to connections: one of them
+    could be taken by another test's client before a broker listens there."""
+    ports = []
     with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        while len(ports) < count:
+            one = held.enter_context(socket.socket())
+            try:
+                one.bind(("127.0.0.1", random.choice(PORTS)))
+            except OSError:
+                continue
+            ports.append(one.getsockname()[1])
+    return ports
 
 
 class Broker:
