@@ -3,6 +3,7 @@
 import os
 import pathlib
 import uuid
+from functools import partial
 
 import pytest
 
@@ -11,6 +12,7 @@ from kube.load import load  # noqa: F401
 from kube.release import Release, cluster, release  # noqa: F401
 from kube.rig import rig  # noqa: F401
 from raw.long_forms import pytest_addoption, pytest_collection_modifyitems  # noqa: F401
+from raw.wait import eventually
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
@@ -23,10 +25,13 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture(scope="session")
 def crds():
-    """The resource definitions, known to the API server."""
+    """The resource definitions, known to the API server, and told of by it: discovery lags behind."""
     cluster = Kubectl()
     cluster("apply", "--server-side", "--force-conflicts", "-f", ROOT / "crds")
     cluster("wait", "--for=condition=Established", "-f", ROOT / "crds", "--timeout=30s")
+    for kind in ("clusters", "topics", "consumergroups"):
+        explain = partial(cluster, "explain", "--api-version=taffrail.dev/v1alpha1", kind)
+        eventually(explain, timeout_s=30, poll_s=0.2, what=f"{kind} in what the API server tells")
     return cluster
 
 

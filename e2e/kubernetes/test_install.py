@@ -13,7 +13,8 @@ WAIT_S = 120
 def test_helm_install_alone_ends_in_a_cluster_that_takes_records(release):
     cluster = release.cluster
     eventually(cluster.living, timeout_s=WAIT_S, poll_s=0.2, what="a broker that listens")
-    first = cluster.new_topic(partitions=1)
+    # The first broker that listens may be the only one yet.
+    first = eventually(lambda: cluster.new_topic(partitions=1), timeout_s=WAIT_S, poll_s=0.2, what="a topic with three replicas")
     assert cluster.write(first, b"first") == 0
     print(f"\nfirst acknowledged record of 3 + 3 pods {time.monotonic() - release.began:.1f} s after helm install began")
     release.wait_until_ready()
