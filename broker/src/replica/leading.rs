@@ -98,15 +98,14 @@ impl Partition {
         self.log.append_each(batches, leader_epoch, now_ms, |result| {
             let batch = appending.next().unwrap_or_else(|| unreachable!("there is one answer for each batch"));
             let header = batch.header();
-            match &result {
-                Ok(appended) if !appended.duplicate => {
-                    bytes += batch.bytes().len() as u64;
-                    records += u64::try_from(header.record_count).unwrap_or(0);
-                    let (base_offset, _) = range.unwrap_or((appended.base_offset, 0));
-                    range = Some((base_offset, appended.last_offset + 1));
-                    office.turned_away.took(header);
-                }
-                _ => {}
+            if let Ok(appended) = &result
+                && !appended.duplicate
+            {
+                bytes += batch.bytes().len() as u64;
+                records += u64::try_from(header.record_count).unwrap_or(0);
+                let (base_offset, _) = range.unwrap_or((appended.base_offset, 0));
+                range = Some((base_offset, appended.last_offset + 1));
+                office.turned_away.took(header);
             }
             done(result.map_err(|error| office.turned_away.refuse(header, append_refusal(&error), now_ms).into()));
         });

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use taffrail_core::errors::ErrorCode;
 use taffrail_core::ids::{ProducerEpoch, ProducerId};
-use taffrail_core::record::BatchHeader;
+use taffrail_core::record::{BatchHeader, decrement_sequence};
 
 /// How long a producer may take to come back with what was refused. Who left it out then hears that it did.
 const KEPT_MS: i64 = 30_000;
@@ -65,8 +65,7 @@ impl TurnedAway {
         }
         if let Some(known) = refusals.get_mut(&batch.producer_id) {
             // What is behind the first one is refused as well; it is the first that has to come again.
-            let is_behind = known.epoch == refusal.epoch && known.is_before(batch) && !known.is_over(now_ms);
-            *known = if is_behind { Refusal { at_ms: now_ms, ..*known } } else { refusal };
+            *known = if known.holds_up(batch, now_ms) { Refusal { at_ms: now_ms, ..*known } } else { refusal };
         } else if refusals.len() < PRODUCERS_MAX {
             refusals.insert(batch.producer_id, refusal);
         }
@@ -79,9 +78,8 @@ impl TurnedAway {
             return None;
         }
         let refusals = self.refusals.lock();
-        let known = refusals.get(&batch.producer_id)?;
-        let is_behind = known.epoch == batch.producer_epoch && known.is_before(batch) && !known.is_over(now_ms);
-        is_behind.then_some(known.error)
+        let known = refusals.get(&batch.producer_id).filter(|known| known.holds_up(batch, now_ms))?;
+        Some(known.error)
     }
 }
 
@@ -90,10 +88,10 @@ impl Refusal {
         now_ms - self.at_ms > KEPT_MS
     }
 
-    /// Sequences begin at 0 again after the largest.
-    fn is_before(&self, batch: &BatchHeader) -> bool {
-        batch.base_sequence.wrapping_sub(self.sequence) & i32::MAX < i32::MAX / 2
-            && batch.base_sequence != self.sequence
+    /// Whether a batch of the same producer is behind the refused one, which may still come again.
+    fn holds_up(&self, batch: &BatchHeader, now_ms: i64) -> bool {
+        let distance = decrement_sequence(batch.base_sequence, self.sequence);
+        batch.producer_epoch == self.epoch && (1..i32::MAX / 2).contains(&distance) && !self.is_over(now_ms)
     }
 }
 
