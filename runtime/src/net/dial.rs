@@ -21,15 +21,9 @@ pub(super) async fn dial(address: &str) -> io::Result<TcpStream> {
     loop {
         attempts.spawn(TcpStream::connect(address.to_owned()));
         let may_begin_another = attempts.len() < ATTEMPTS_MAX;
-        let ended = if may_begin_another {
-            match time::timeout(HEAD_START, attempts.join_next()).await {
-                Ok(ended) => ended,
-                Err(_) => continue,
-            }
-        } else {
-            attempts.join_next().await
-        };
-        let ended = ended.unwrap_or_else(|| unreachable!("at least one attempt is under way"));
-        return ended.map_err(io::Error::other)?;
+        tokio::select! {
+            Some(ended) = attempts.join_next() => return ended.map_err(io::Error::other)?,
+            () = time::sleep(HEAD_START), if may_begin_another => {}
+        }
     }
 }
