@@ -123,8 +123,8 @@ impl KafkaClient {
         found: &mut BTreeMap<PartitionKey, i64>,
     ) -> Result<(), KafkaError> {
         for (leader, led) in self.leaders(partitions).await? {
-            let partition = |partition: i32| {
-                ListOffsetsPartition::default().with_partition_index(partition).with_timestamp(at.timestamp())
+            let partition = |(_, partition): &PartitionKey| {
+                ListOffsetsPartition::default().with_partition_index(*partition).with_timestamp(at.timestamp())
             };
             let topics = by_topic(&led, partition).into_iter().map(|(topic, partitions)| {
                 ListOffsetsTopic::default().with_name(topic_name(&topic)).with_partitions(partitions)
@@ -133,9 +133,8 @@ impl KafkaClient {
             let answer = self.ask(leader, LIST_OFFSETS, &request).await?;
             for topic in answer.topics {
                 for partition in topic.partitions {
-                    let name = topic.name.to_string();
-                    check(format!("{name}-{}", partition.partition_index), partition.error_code, None)?;
-                    found.insert((name, partition.partition_index), partition.offset);
+                    let key = (topic.name.to_string(), partition.partition_index);
+                    take(key, partition.error_code, partition.offset, found)?;
                 }
             }
             if let Some((topic, partition)) = led.iter().find(|partition| !found.contains_key(*partition)) {
@@ -172,13 +171,11 @@ impl KafkaClient {
         done: &mut BTreeMap<PartitionKey, i64>,
     ) -> Result<(), KafkaError> {
         for (leader, led) in self.leaders(partitions).await? {
-            let mut topics: BTreeMap<String, Vec<DeleteRecordsPartition>> = BTreeMap::new();
-            for key in &led {
+            let partition = |key: &PartitionKey| {
                 let offset = before.get(key).copied().unwrap_or_default();
-                let partition = DeleteRecordsPartition::default().with_partition_index(key.1).with_offset(offset);
-                topics.entry(key.0.clone()).or_default().push(partition);
-            }
-            let topics = topics.into_iter().map(|(topic, partitions)| {
+                DeleteRecordsPartition::default().with_partition_index(key.1).with_offset(offset)
+            };
+            let topics = by_topic(&led, partition).into_iter().map(|(topic, partitions)| {
                 DeleteRecordsTopic::default().with_name(topic_name(&topic)).with_partitions(partitions)
             });
             let request =
@@ -186,9 +183,8 @@ impl KafkaClient {
             let answer = self.ask(leader, DELETE_RECORDS, &request).await?;
             for topic in answer.topics {
                 for partition in topic.partitions {
-                    let name = topic.name.to_string();
-                    check(format!("{name}-{}", partition.partition_index), partition.error_code, None)?;
-                    done.insert((name, partition.partition_index), partition.low_watermark);
+                    let key = (topic.name.to_string(), partition.partition_index);
+                    take(key, partition.error_code, partition.low_watermark, done)?;
                 }
             }
             if let Some((topic, partition)) = led.iter().find(|partition| !done.contains_key(*partition)) {
@@ -252,10 +248,22 @@ fn topic_names(partitions: &[PartitionKey]) -> Vec<String> {
 }
 
 /// What `partition` makes of each partition, topic by topic.
-fn by_topic<T>(partitions: &[PartitionKey], partition: impl Fn(i32) -> T) -> BTreeMap<String, Vec<T>> {
+fn by_topic<T>(partitions: &[PartitionKey], partition: impl Fn(&PartitionKey) -> T) -> BTreeMap<String, Vec<T>> {
     let mut topics: BTreeMap<String, Vec<T>> = BTreeMap::new();
-    for (topic, number) in partitions {
-        topics.entry(topic.clone()).or_default().push(partition(*number));
+    for key in partitions {
+        topics.entry(key.0.clone()).or_default().push(partition(key));
     }
     topics
+}
+
+/// Notes the offset that was told of a partition, if it was not refused.
+fn take(
+    key: PartitionKey,
+    error_code: i16,
+    offset: i64,
+    told: &mut BTreeMap<PartitionKey, i64>,
+) -> Result<(), KafkaError> {
+    check(format!("{}-{}", key.0, key.1), error_code, None)?;
+    told.insert(key, offset);
+    Ok(())
 }
