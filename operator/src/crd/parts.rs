@@ -134,3 +134,9 @@ pub fn condition(
         last_transition_time: now,
     }
 }
+
+/// The conditions of a resource that cannot be acted on before somebody changes it.
+pub fn not_acted_on(reason: &str, message: &str, generation: Option<i64>, now: &Time) -> Vec<Condition> {
+    let state = |type_, status| condition(type_, status, reason, message, generation, now.clone());
+    vec![state(condition::READY, ConditionStatus::False), state(condition::STALLED, ConditionStatus::True)]
+}

@@ -24,7 +24,7 @@ use super::keeper::Inbox;
 use super::names::{KAFKA_PORT, MANAGER, Role};
 use super::observed::place;
 use super::wanted::{Wanted, validate};
-use crate::crd::parts::{ConditionStatus, DeletionPolicy, Management, condition, reason};
+use crate::crd::parts::{ConditionStatus, DeletionPolicy, Management, condition, not_acted_on, reason};
 use crate::crd::{ConsumerGroup, ConsumerGroupStatus};
 use crate::platform::groups::GroupAdmin;
 use crate::reconcile::consumer_group::{self, Applied, ValidGroup};
@@ -283,15 +283,9 @@ fn has_told(status: &ConsumerGroupStatus, reason: &str) -> bool {
 /// The report about a resource that cannot be acted on.
 fn refused(group: &ConsumerGroup, reason: &str, message: &str, now: &Time) -> ConsumerGroupStatus {
     let generation = group.metadata.generation;
-    let state = |type_, status: ConditionStatus| condition(type_, status, reason, message, generation, now.clone());
-    ConsumerGroupStatus {
-        observed_generation: generation,
-        conditions: vec![
-            state(condition::READY, ConditionStatus::False),
-            state(condition::STALLED, ConditionStatus::True),
-        ],
-        ..group.status.clone().unwrap_or_default()
-    }
+    let (before, conditions) =
+        (group.status.clone().unwrap_or_default(), not_acted_on(reason, message, generation, now));
+    ConsumerGroupStatus { observed_generation: generation, conditions, ..before }
 }
 
 /// The report about a resource that is too late.

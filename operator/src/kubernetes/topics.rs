@@ -11,7 +11,7 @@ use super::api::{ApiError, Kube};
 use super::claims::{Claim, claims};
 use super::conditions::{carried_over, now};
 use super::wanted::Wanted;
-use crate::crd::parts::{ConditionStatus, condition, reason};
+use crate::crd::parts::{ConditionStatus, condition, not_acted_on, reason};
 use crate::crd::{Topic, TopicStatus};
 use crate::platform::{Platform, PlatformError};
 use crate::reconcile::topic::{self, TopicPlan, ValidTopic};
@@ -124,15 +124,8 @@ fn plan_removed(gone: &Topic, wanted: &Wanted, observed: Option<&topic::Observed
 fn refused(topic: &Topic, reason: &str, message: &str, now: &Time) -> TopicStatus {
     let generation = topic.metadata.generation;
     let before = topic.status.clone().unwrap_or_default();
-    let state = |type_, status: ConditionStatus| condition(type_, status, reason, message, generation, now.clone());
-    TopicStatus {
-        observed_generation: generation,
-        conditions: vec![
-            state(condition::READY, ConditionStatus::False),
-            state(condition::STALLED, ConditionStatus::True),
-        ],
-        ..before
-    }
+    let conditions = not_acted_on(reason, message, generation, now);
+    TopicStatus { observed_generation: generation, conditions, ..before }
 }
 
 /// The report about a resource that owns nothing: it watches, or is too late.

@@ -8,7 +8,7 @@ use super::super::rollout::Step;
 use super::super::scale::Move;
 use super::super::status::{Facts, status};
 use super::{Keeper, KeeperError, Outcome, Scene, waits_for};
-use crate::crd::parts::{ConditionStatus, condition};
+use crate::crd::parts::{condition, not_acted_on};
 use crate::crd::{Cluster, ClusterStatus};
 
 impl Keeper {
@@ -20,16 +20,9 @@ impl Keeper {
         message: &str,
     ) -> Result<(), KeeperError> {
         let generation = resource.metadata.generation;
-        let state = |type_, status: ConditionStatus| condition(type_, status, reason, message, generation, now());
         let before = resource.status.clone().unwrap_or_default();
-        let after = ClusterStatus {
-            observed_generation: generation,
-            conditions: vec![
-                state(condition::READY, ConditionStatus::False),
-                state(condition::STALLED, ConditionStatus::True),
-            ],
-            ..before.clone()
-        };
+        let conditions = not_acted_on(reason, message, generation, &now());
+        let after = ClusterStatus { observed_generation: generation, conditions, ..before.clone() };
         self.write_status(resource, &before, after).await
     }
 
