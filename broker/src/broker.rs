@@ -31,7 +31,7 @@ use crate::lag::LagReader;
 use crate::listener::{Budget, ConnectionLimits, Listener, ListenerLimits};
 use crate::loggers::Loggers;
 use crate::metadata::MetadataCache;
-use crate::metrics::{Metrics, ResourceMetrics, Scrape, ScrapeOptions};
+use crate::metrics::{Loss, Metrics, ResourceMetrics, Scrape, ScrapeOptions};
 use crate::replica::{Partition, ReplicaManager};
 use crate::replication::Fetchers;
 
@@ -207,6 +207,11 @@ impl Broker {
     /// Threads for work that waits for the disk.
     pub(crate) fn disk_pool(&self) -> &Pool {
         self.replicas.storage().pool()
+    }
+
+    /// The committed records that are gone for good, as far as this process has seen it: the latest range of each partition.
+    pub fn losses(&self) -> Vec<Loss> {
+        self.metrics.losses.known()
     }
 
     /// Which life of which broker this is, as the controllers know it.

@@ -28,7 +28,7 @@ pub use follower::follow_metadata;
 pub use listener::{ConnectionLimits, ListenerLimits};
 pub use loggers::Loggers;
 pub use metadata::MetadataCache;
-pub use metrics::{Granularity, Metrics, Scrape, ScrapeOptions, write_head};
+pub use metrics::{Granularity, Loss, Metrics, Scrape, ScrapeOptions, write_head};
 pub use registration::{Registration, RegistrationError};
 pub use replication::keep_in_sync;
 pub use taffrail_protocol::rpc::Committed;

@@ -11,7 +11,7 @@ const USAGE: &str = "\
 usage: taffrail-sim storage|cluster [--seed N] [--runs N] ...
   storage: the storage engine on a failing disk; --steps N things a run
   cluster: three controllers, three brokers and clients; --fault-ms N of faults, --jobs N runs at once,
-           --tell 1 to print what happens, 2 for all
+           --beyond 1 to have all brokers lose power in the end; --tell 1 to print what happens, 2 for all
   --planted NAME: with a bug of core::planted; runs end with the first that finds it";
 
 /// What the command line asks for.
@@ -22,6 +22,7 @@ struct Arguments {
     jobs: usize,
     steps: usize,
     fault_ms: u64,
+    goes_beyond: bool,
     told: Told,
     planted: Option<PlantedBug>,
 }
@@ -35,7 +36,8 @@ fn arguments() -> Result<Arguments, String> {
     };
     let fault_ms = cluster::Settings::default().fault_ms;
     let told = Told::Nothing;
-    let mut found = Arguments { cluster, seed: 1, runs: 1, jobs: 2, steps: 500, fault_ms, told, planted: None };
+    let mut found =
+        Arguments { cluster, seed: 1, runs: 1, jobs: 2, steps: 500, fault_ms, goes_beyond: false, told, planted: None };
     while let Some(word) = words.next() {
         let value = words.next().ok_or(format!("{word} needs a value"))?;
         if word == "--planted" {
@@ -50,6 +52,7 @@ fn arguments() -> Result<Arguments, String> {
             "--jobs" => found.jobs = number as usize,
             "--steps" => found.steps = number as usize,
             "--fault-ms" => found.fault_ms = number,
+            "--beyond" => found.goes_beyond = number != 0,
             "--tell" => {
                 found.told = match number {
                     0 => Told::Nothing,
@@ -67,10 +70,11 @@ fn arguments() -> Result<Arguments, String> {
 fn run(seed: u64, arguments: &Arguments) -> Result<String, String> {
     let planted = arguments.planted.map_or(String::new(), |bug| format!(" --planted {bug:?}"));
     if arguments.cluster {
-        let (fault_ms, told) = (arguments.fault_ms, arguments.told);
-        let made = cluster::run(cluster::Settings { seed, fault_ms, told });
+        let Arguments { fault_ms, goes_beyond, told, .. } = *arguments;
+        let made = cluster::run(cluster::Settings { seed, fault_ms, goes_beyond, told });
+        let beyond = u8::from(goes_beyond);
         let again = format!(
-            "again: cargo run -p taffrail-sim -- cluster --seed {seed} --fault-ms {fault_ms} --tell 1{planted}"
+            "again: cargo run -p taffrail-sim -- cluster --seed {seed} --fault-ms {fault_ms} --beyond {beyond} --tell 1{planted}"
         );
         return made.map(|report| format!("{report:?}")).map_err(|failure| format!("{failure}\n{again}"));
     }
@@ -141,8 +145,9 @@ fn in_processes(seeds: std::ops::Range<u64>, arguments: &Arguments) -> Option<St
 /// Starts a process that makes one run.
 fn start(seed: u64, arguments: &Arguments) -> std::io::Result<Child> {
     let (seed, fault_ms) = (seed.to_string(), arguments.fault_ms.to_string());
+    let beyond = u8::from(arguments.goes_beyond).to_string();
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["cluster", "--seed", &seed, "--fault-ms", &fault_ms]);
+    command.args(["cluster", "--seed", &seed, "--fault-ms", &fault_ms, "--beyond", &beyond]);
     if let Some(bug) = arguments.planted {
         command.args(["--planted", &format!("{bug:?}")]);
     }

@@ -7,6 +7,9 @@ use std::process::Command;
 /// Seeds that are run every time; those that have found faults stay here.
 const FIXED_SEEDS: [u64; 6] = [1, 2, 8, 9, 13, 14];
 
+/// Seeds that are run to a loss of power everywhere.
+const BEYOND_SEEDS: [u64; 3] = [1, 2, 3];
+
 /// What a run prints, and whether it went well.
 fn run(seed: u64, more: &[&str]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail-sim"));
@@ -30,4 +33,16 @@ fn no_promise_is_broken_with_the_fixed_seeds() {
         let (went_well, text) = run(seed, &[]);
         assert!(went_well, "{text}");
     }
+}
+
+#[test]
+fn what_is_lost_when_all_lose_power_is_told_exactly() {
+    let mut lost = 0;
+    for seed in BEYOND_SEEDS {
+        let (went_well, text) = run(seed, &["--beyond", "1"]);
+        assert!(went_well, "{text}");
+        let (_, after) = text.split_once("lost: ").unwrap();
+        lost += after.split(',').next().unwrap().parse::<u64>().unwrap();
+    }
+    assert!(lost > 0, "with none of these seeds is anything lost");
 }

@@ -33,8 +33,6 @@ pub(crate) struct FollowerMetrics {
     pub(crate) damaged: IntCounter,
     /// Logs that were cut.
     pub(crate) truncations: IntCounter,
-    /// Committed records that were cut.
-    pub(crate) lost_records: IntCounter,
     standings: Arc<Mutex<Standings>>,
 }
 
@@ -57,7 +55,6 @@ impl FollowerMetrics {
             reassignment_bytes_out: counter(&table::REASSIGNMENT_BYTES_OUT),
             damaged: counter(&table::DAMAGED_ANSWERS),
             truncations: counter(&table::TRUNCATIONS),
-            lost_records: counter(&table::LOST_RECORDS),
             standings: Arc::default(),
         };
         register(registry, Lags::new(metrics.clone()));

@@ -5,6 +5,7 @@
 mod families;
 mod followers;
 mod lines;
+mod losses;
 mod options;
 mod requests;
 mod resources;
@@ -18,6 +19,8 @@ use taffrail_core::metric::Metric;
 
 pub(crate) use followers::FollowerMetrics;
 pub use lines::write_head;
+pub use losses::Loss;
+pub(crate) use losses::Losses;
 pub use options::{Granularity, ScrapeOptions};
 pub(crate) use requests::RequestMetrics;
 pub(crate) use resources::ResourceMetrics;
@@ -31,6 +34,7 @@ pub struct Metrics {
     pub(crate) topics: TopicMetrics,
     pub(crate) requests: RequestMetrics,
     pub(crate) followers: FollowerMetrics,
+    pub(crate) losses: Losses,
     connections: IntGaugeVec,
     /// Partitions that this broker leads.
     pub(crate) leader_count: IntGauge,
@@ -69,6 +73,7 @@ impl Metrics {
             topics: TopicMetrics::new(&registry),
             requests: RequestMetrics::new(&registry),
             followers: FollowerMetrics::new(&registry),
+            losses: Losses::new(&registry),
             connections: register(&registry, connections),
             leader_count: gauge(&table::LEADER_COUNT),
             partition_count: gauge(&table::PARTITION_COUNT),

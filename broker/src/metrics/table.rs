@@ -66,7 +66,11 @@ metrics! {
         "Answers of leaders with records that were damaged or out of place.";
     TRUNCATIONS = counter Taffrail "taffrail_replica_truncations_total" &[], "Logs of followers whose end was cut.";
     LOST_RECORDS = counter Taffrail "taffrail_replica_committed_records_lost_total" &[],
-        "Committed records that followers had to cut, after an unclean election.";
+        "Committed records that replicas here have lost, by what is known of high watermarks.";
+    LOST_FROM = gauge Taffrail "taffrail_partition_lost_from_offset" &["topic", "partition"],
+        "Offset from which on committed records were lost last, in partitions where that happened.";
+    LOST_TO = gauge Taffrail "taffrail_partition_lost_to_offset" &["topic", "partition"],
+        "First offset after those that are known to have been committed and lost; more may have been.";
     REQUESTS = counter Kafka "kafka_network_requestmetrics_requests_total" &["request"], "Requests that were answered.";
     REQUEST_SECONDS = histogram Taffrail "taffrail_request_duration_seconds" &["request"],
         "Time from a request's arrival to its answer, without the time to send it.";

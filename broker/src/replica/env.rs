@@ -11,7 +11,7 @@ use taffrail_runtime::time;
 use super::gauges::Gauges;
 use super::throttled::Throttles;
 use crate::metadata::MetadataCache;
-use crate::metrics::Metrics;
+use crate::metrics::{Losses, Metrics};
 use crate::replication::IsrChanges;
 
 /// `replica.lag.time.max.ms` until the settings are known.
@@ -25,6 +25,7 @@ pub(crate) struct Env {
     pub(super) isr_changes: IsrChanges,
     pub(super) gauges: Gauges,
     pub(super) throttles: Throttles,
+    pub(super) losses: Losses,
     lag_max_ms: AtomicI64,
     origin: time::Instant,
 }
@@ -37,6 +38,7 @@ impl Env {
             isr_changes: IsrChanges::new(metrics),
             gauges: Gauges::of(metrics),
             throttles: Throttles::default(),
+            losses: metrics.losses.clone(),
             lag_max_ms: AtomicI64::new(LAG_MAX_MS),
             origin: time::monotonic(),
         })

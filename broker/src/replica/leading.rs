@@ -21,6 +21,7 @@ use taffrail_storage::{AppendError, Appended};
 use super::commits::CommitWait;
 use super::partition::{Office, Offsets, Partition, Refused};
 use super::turned_away::TurnedAway;
+use crate::metrics::Loss;
 
 /// What a follower says about itself when it fetches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +43,10 @@ impl Partition {
         image: &MetadataImage,
         is_new: bool,
     ) {
-        office.led_since.get_or_insert(state.leader_epoch);
+        if office.led_since.is_none() {
+            office.led_since = Some(state.leader_epoch);
+            self.tell_loss(state);
+        }
         if is_new {
             office.turned_away = TurnedAway::default();
             self.log.begin_epoch(state.leader_epoch);
@@ -70,6 +74,21 @@ impl Partition {
         self.commit(leadership, image, now_ms);
         let proposal = leadership.propose_recovered().or_else(|| self.next_join(leadership, image, now_ms));
         self.propose(proposal);
+    }
+
+    /// Tells what of the partition is gone as this broker begins to lead it: what was committed in earlier leaderships and is
+    /// not in its log. It was elected without being trusted to have all, or its disk has lost what it had.
+    fn tell_loss(&self, state: &PartitionState) {
+        let (from, written) = (self.log.end_offset(), self.log.written_high_watermark());
+        if !state.recovering && from >= written {
+            return;
+        }
+        let (partition, leader_epoch, to) = (self.log.partition().clone(), state.leader_epoch, from.max(written));
+        tracing::error!(
+            %partition, leader_epoch, from, known_to = to,
+            "the leader has nothing from this offset on: what of that was committed before is lost"
+        );
+        self.env.losses.note(Loss { partition, leader_epoch, from, to });
     }
 
     /// Appends batches that were judged before, as the leader; `done` gets what became of each, in their order.

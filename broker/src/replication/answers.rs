@@ -17,6 +17,7 @@ use super::link::LinkError;
 use super::plan::{Place, Standing};
 use super::range::RangeQuestion;
 use super::work::{Done, Job, JobError, Setback, flush, place_of, setback, start};
+use crate::metrics::Loss;
 use crate::replica::{FollowError, Side};
 
 impl Fetcher {
@@ -240,7 +241,8 @@ impl Fetcher {
             tracing::info!(partition = %name, from, to, "records that the leader does not have were cut");
         }
         if let Some((from, to)) = loss {
-            metrics.lost_records.inc_by(u64::try_from(to - from).unwrap_or(0));
+            let leader_epoch = partition.state().leader_epoch;
+            self.broker.metrics.losses.note(Loss { partition: name.clone(), leader_epoch, from, to });
             tracing::error!(
                 partition = %name, from, to,
                 "committed records are lost: the leader, which came from outside of those in sync, does not have them"

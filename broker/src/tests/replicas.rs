@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use taffrail_core::ids::BrokerId;
-use taffrail_protocol::message::ProduceRequest;
+use taffrail_protocol::message::elect_leaders_request::TopicPartitions;
+use taffrail_protocol::message::{ElectLeadersRequest, ProduceRequest};
 use taffrail_storage::Log;
 
 use super::brokers::Brokers;
-use super::cluster::{Client, PRODUCE_VERSION, batch, produce_request};
+use super::cluster::{Client, PRODUCE_VERSION, batch, produce_request, topic_name};
 use super::replication::until;
 
 /// Produces a batch to partition 0 of "t"; gives the error code.
@@ -107,6 +108,35 @@ async fn when_the_leader_dies_another_one_goes_on_and_what_only_the_old_one_had_
     until_equal(&brokers, 1, 2).await;
     assert_eq!(brokers.metric(1, "taffrail_replica_truncations_total"), 1);
     assert_eq!(brokers.metric(1, "taffrail_replica_committed_records_lost_total"), 0);
+}
+
+#[tokio::test]
+async fn what_an_unclean_election_loses_is_told_by_its_leader_and_by_followers_as_a_range() {
+    let mut brokers = Brokers::start(2, &[]).await;
+    let mut client = brokers.client(1).await;
+    client.create_topic_on("t", &[&[1, 2]], &[]).await;
+    assert_eq!(produce(&mut client, -1, &[b"both", b"both"]).await, 0);
+    let second = brokers.stop(2).await;
+    brokers.fence(second).await;
+    for _ in 0..3 {
+        assert_eq!(produce(&mut client, -1, &[b"only the first"]).await, 0);
+    }
+    let first = brokers.stop(1).await;
+    brokers.fence(first).await;
+    brokers.start_one(2).await;
+    assert_eq!(brokers.state("t", 0).await.leader, BrokerId::NONE);
+
+    let topic = TopicPartitions::default().with_topic(topic_name("t")).with_partitions(vec![0]);
+    let unclean = ElectLeadersRequest::default().with_election_type(1).with_topic_partitions(Some(vec![topic]));
+    brokers.client(2).await.call(2, &unclean.with_timeout_ms(10_000)).await;
+    assert_eq!(brokers.state("t", 0).await.leader, BrokerId(2));
+    // The leader knows where it begins, a follower with the records how many there were.
+    let [from, to] = ["from", "to"].map(|end| format!("taffrail_partition_lost_{end}_offset{{"));
+    assert_eq!((brokers.metric(2, &from), brokers.metric(2, &to)), (2, 2));
+    brokers.start_one(1).await;
+    until_equal(&brokers, 1, 2).await;
+    assert_eq!((brokers.metric(1, &from), brokers.metric(1, &to)), (2, 5));
+    assert_eq!(brokers.metric(1, "taffrail_replica_committed_records_lost_total"), 3);
 }
 
 #[tokio::test]

@@ -32,6 +32,11 @@ impl Seen {
         self.acknowledged.get(&offset).or_else(|| self.consumed.get(&offset)).copied()
     }
 
+    /// Everything that clients know to be committed, by offset.
+    pub(super) fn everything_known(&self) -> BTreeMap<i64, Value> {
+        self.acknowledged.iter().chain(&self.consumed).map(|(offset, value)| (*offset, *value)).collect()
+    }
+
     /// Whether `value` was ever sent.
     pub(super) fn was_sent(&self, value: Value) -> bool {
         self.sent.contains(&value)

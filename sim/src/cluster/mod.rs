@@ -6,6 +6,7 @@
 //! cluster has to become whole again. [`invariants`] look all the time. What clients sent and were told is in the
 //! [`ledger`].
 
+mod beyond;
 mod clients;
 mod faults;
 mod invariants;

@@ -14,13 +14,13 @@ use super::invariants::{self, Invariant, LiveBroker, View, committed_prefix};
 use super::ledger::Ledger;
 use super::machines::{BrokerMachine, ControllerMachine, MACHINES, client_address};
 use super::trace::{Trace, print_logs};
-use super::{Failure, panics};
+use super::{Failure, beyond, panics};
 
 /// How long the cluster may take to come up.
 const BOOT_MAX_MS: u64 = 60_000;
 
 /// How long it may take to be whole again when nothing goes wrong any more.
-const HEALING_MAX_MS: u64 = 90_000;
+pub(super) const HEALING_MAX_MS: u64 = 90_000;
 
 /// How often invariants are looked at.
 const LOOK_EVERY_MS: u64 = 5;
@@ -37,6 +37,8 @@ pub struct Settings {
     pub seed: u64,
     /// How long faults strike.
     pub fault_ms: u64,
+    /// Whether all brokers lose power at once in the end ([`super::beyond`]).
+    pub goes_beyond: bool,
     /// What of it is printed.
     pub told: Told,
 }
@@ -54,7 +56,7 @@ pub enum Told {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { seed: 1, fault_ms: 8_000, told: Told::Nothing }
+        Self { seed: 1, fault_ms: 8_000, goes_beyond: false, told: Told::Nothing }
     }
 }
 
@@ -63,6 +65,8 @@ impl Default for Settings {
 pub struct Report {
     /// Records that were acknowledged.
     pub acknowledged: u64,
+    /// Records that clients knew of and that are lost, in a run that goes beyond what the cluster protects from.
+    pub lost: u64,
     /// Faults that struck.
     pub faults: u64,
     /// Milliseconds that it lasted, on the simulated clock.
@@ -107,10 +111,12 @@ pub(super) struct Run {
     pub(super) simulation: Simulation,
     pub(super) controllers: Vec<ControllerMachine>,
     pub(super) brokers: Vec<BrokerMachine>,
-    clients: Vec<Host>,
+    pub(super) clients: Vec<Host>,
     surroundings: Surroundings,
     pub(super) trace: Rc<Trace>,
-    invariants: Vec<Box<dyn Invariant>>,
+    pub(super) invariants: Vec<Box<dyn Invariant>>,
+    /// What brokers tell to be lost.
+    pub(super) losses: beyond::KnownLosses,
     /// The newest metadata that anybody ever had.
     pub(super) newest: Arc<MetadataImage>,
     pub(super) rng: Seeded,
@@ -135,6 +141,7 @@ impl Run {
             surroundings,
             trace,
             invariants: invariants::all(),
+            losses: beyond::KnownLosses::default(),
             newest: Arc::default(),
             rng: Seeded::new(!settings.seed),
         };
@@ -157,9 +164,10 @@ impl Run {
         }
         faults.end(self);
         self.become_whole()?;
-        self.come_to_rest()?;
+        let lost = if self.settings.goes_beyond { self.go_beyond()? } else { self.come_to_rest().map(|()| 0)? };
         Ok(Report {
             acknowledged: self.surroundings.ledger.acknowledgements(),
+            lost,
             faults: faults.count(),
             lasted_ms: self.simulation.elapsed_ms(),
             events: self.trace.events(),
@@ -218,7 +226,7 @@ impl Run {
         self.until("liveness: every producer goes on, and the group", HEALING_MAX_MS, Self::everybody_goes_on)
     }
 
-    fn is_whole(&self) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
         let in_sync = |isr: &[_]| isr.len() == usize::from(MACHINES);
         let mut partitions = self.newest.topics().iter().flat_map(|topic| &topic.partitions);
         partitions.all(|state| in_sync(&state.isr))
@@ -247,7 +255,8 @@ impl Run {
                     .all(|(partition, log)| log.high_watermark() >= ledger.with(partition, |seen| seen.known_end()))
         })?;
         self.look()?;
-        self.check_nothing_lost()
+        self.check_nothing_lost()?;
+        self.losses.check_nothing()
     }
 
     fn check_nothing_lost(&self) -> Result<(), String> {
@@ -273,7 +282,7 @@ impl Run {
     }
 
     /// Goes on until `is_reached`.
-    fn until(&mut self, what: &str, max_ms: u64, is_reached: impl Fn(&Self) -> bool) -> Result<(), String> {
+    pub(super) fn until(&mut self, what: &str, max_ms: u64, is_reached: impl Fn(&Self) -> bool) -> Result<(), String> {
         let end_ms = self.simulation.elapsed_ms() + max_ms;
         while !is_reached(self) {
             if self.simulation.elapsed_ms() >= end_ms {
@@ -301,7 +310,7 @@ impl Run {
     }
 
     /// Lets a millisecond pass everywhere.
-    fn tick(&mut self) -> Result<(), String> {
+    pub(super) fn tick(&mut self) -> Result<(), String> {
         self.simulation.advance();
         let (now_ms, unix_ms) = (self.simulation.elapsed_ms(), self.simulation.unix_ms());
         self.trace.now_ms.set(now_ms);
@@ -401,7 +410,7 @@ impl Run {
         controllers.chain(brokers).collect()
     }
 
-    fn view(&self) -> View {
+    pub(super) fn view(&self) -> View {
         let brokers = self.brokers.iter().filter_map(|it| {
             let running = it.running()?;
             Some(LiveBroker { number: it.number, life: it.life, running })
@@ -416,6 +425,7 @@ impl Run {
 
     fn look(&mut self) -> Result<(), String> {
         let view = self.view();
+        self.losses.look(&view);
         for invariant in &mut self.invariants {
             invariant.look(&view).map_err(|what| format!("{}: {what}", invariant.name()))?;
         }

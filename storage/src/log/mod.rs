@@ -69,8 +69,8 @@ pub struct Log {
     /// Whether the log is on the list of changed logs.
     is_noted: AtomicBool,
     observer: RwLock<Option<Weak<dyn LogObserver>>>,
-    /// Whether the end was found before the high watermark that had been written down.
-    is_short: bool,
+    /// The high watermark that had been written down before it was opened.
+    written_high_watermark: Offset,
     /// Whether the log is offline only because the disk refused, when it was opened, for a reason that passes.
     may_open_later: bool,
 }
@@ -189,10 +189,10 @@ impl Log {
         self.writer.lock().producers.first_open_offset()
     }
 
-    /// Whether the log ended, when it was opened, before the high watermark that had been written down: records that
-    /// readers had seen are gone, and such a replica must not lead.
-    pub fn is_short(&self) -> bool {
-        self.is_short
+    /// The high watermark that had been written down before the log was opened. What is missing before it was committed: the
+    /// disk has lost it.
+    pub fn written_high_watermark(&self) -> Offset {
+        self.written_high_watermark
     }
 
     /// Why the partition does not serve, if so.

@@ -164,7 +164,7 @@ impl Log {
             is_configured: AtomicBool::new(false),
             is_noted: AtomicBool::new(false),
             observer: RwLock::default(),
-            is_short: found.high_watermark > loaded.end_offset,
+            written_high_watermark: found.high_watermark,
             may_open_later: loaded.is_refused,
         })
     }

@@ -3,6 +3,7 @@
 mod committer;
 mod connection;
 mod consumer;
+mod person;
 mod producer;
 
 use std::cell::Cell;
@@ -18,6 +19,7 @@ use taffrail_runtime::time;
 pub(super) use self::committer::commit_offsets;
 use self::connection::{Broken, Connection};
 pub(super) use self::consumer::consume;
+pub(super) use self::person::elect_anybody;
 pub(super) use self::producer::produce;
 use super::ledger::Ledger;
 use super::machines::{MACHINES, broker_address};

@@ -66,6 +66,11 @@ pub(super) fn all() -> Vec<Box<dyn Invariant>> {
     ]
 }
 
+/// The promises that stay when records are lost.
+pub(super) fn of_metadata() -> Vec<Box<dyn Invariant>> {
+    vec![Box::<images_agree::ImagesAgree>::default(), Box::<one_leader::OneLeader>::default()]
+}
+
 /// The partitions of the topic as `image` has them.
 pub(super) fn partitions(image: &MetadataImage) -> Vec<(PartitionKey, Arc<taffrail_core::event::PartitionState>)> {
     let topic = image.topic(TOPIC).cloned();
