@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod cluster_status;
 pub mod consumer_group;
 pub mod parts;
+pub mod reasons;
 pub mod settings;
 pub mod topic;
 

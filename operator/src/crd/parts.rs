@@ -4,6 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::reasons::Reason;
+
 /// Which cluster a Topic or ConsumerGroup belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -86,41 +88,11 @@ pub mod condition {
     pub const RESET_COMPLETE: &str = "ResetComplete";
 }
 
-/// Reasons of conditions that more than one place knows.
-pub mod reason {
-    /// It was asked for a moment ago.
-    pub const CREATING: &str = "Creating";
-    /// The spec makes no sense, or asks for what is not acted on yet.
-    pub const INVALID_SPEC: &str = "InvalidSpec";
-    /// The Cluster does not let resources of this namespace name it.
-    pub const NOT_ALLOWED: &str = "NotAllowed";
-    /// An older resource claims the same thing.
-    pub const OWNED_BY_ANOTHER: &str = "OwnedByAnother";
-    /// There is no such thing.
-    pub const NOT_FOUND: &str = "NotFound";
-    /// It is there, and looked at.
-    pub const WATCHED: &str = "Watched";
-    /// What was asked for was done.
-    pub const DONE: &str = "Done";
-    /// The cluster does not answer.
-    pub const UNREACHABLE: &str = "Unreachable";
-    /// Something is to be changed, and the resource is one that only watches.
-    pub const OBSERVED_ONLY: &str = "ObservedOnly";
-    /// A topic or a partition does not exist.
-    pub const UNKNOWN_TOPIC: &str = "UnknownTopic";
-    /// There are no offsets to begin with.
-    pub const NO_OFFSETS: &str = "NoOffsets";
-    /// The group has members.
-    pub const GROUP_ACTIVE: &str = "GroupActive";
-    /// Leaders of partitions do not answer.
-    pub const LEADERS_SILENT: &str = "LeadersSilent";
-}
-
 /// A condition as Kubernetes writes it.
 pub fn condition(
     type_: &str,
     status: ConditionStatus,
-    reason: &str,
+    reason: Reason,
     message: impl Into<String>,
     generation: Option<i64>,
     now: Time,
@@ -128,7 +100,7 @@ pub fn condition(
     Condition {
         type_: type_.to_owned(),
         status: status.name().to_owned(),
-        reason: reason.to_owned(),
+        reason: reason.name().to_owned(),
         message: message.into(),
         observed_generation: generation,
         last_transition_time: now,
@@ -136,7 +108,7 @@ pub fn condition(
 }
 
 /// The conditions of a resource that cannot be acted on before somebody changes it.
-pub fn not_acted_on(reason: &str, message: &str, generation: Option<i64>, now: &Time) -> Vec<Condition> {
+pub fn not_acted_on(reason: Reason, message: &str, generation: Option<i64>, now: &Time) -> Vec<Condition> {
     let state = |type_, status| condition(type_, status, reason, message, generation, now.clone());
     vec![state(condition::READY, ConditionStatus::False), state(condition::STALLED, ConditionStatus::True)]
 }

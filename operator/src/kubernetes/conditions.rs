@@ -26,11 +26,13 @@ pub fn carried_over(before: &[Condition], mut after: Vec<Condition>) -> Vec<Cond
 mod tests {
     use super::*;
     use crate::crd::parts::condition;
+    use crate::crd::reasons::Reason;
 
     #[test]
     fn a_condition_keeps_its_time_while_its_status_stays() {
         let at = |second| Time(Timestamp::from_second(second).unwrap());
-        let ready = |status: bool, second| condition("Ready", status.into(), "A", "text", Some(1), at(second));
+        let ready =
+            |status: bool, second| condition("Ready", status.into(), Reason::Serving, "text", Some(1), at(second));
         let before = [ready(true, 10)];
         let times = |after: Condition| carried_over(&before, vec![after])[0].last_transition_time.clone();
         assert_eq!(times(ready(true, 20)), at(10));

@@ -5,73 +5,20 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
 use super::api::Namespaced;
 use super::names::MANAGER;
+use crate::crd::reasons::EventReason;
 
 /// Longest note that Kubernetes takes, in bytes.
 const NOTE_BYTES_MAX: usize = 1000;
 
-/// Why an event is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// A pod was deleted, and another one comes in its place.
-    PodReplaced,
-    /// A restart waits.
-    RolloutBlocked,
-    /// A broker gives its replicas away.
-    DrainStarted,
-    /// A broker does not leave after all.
-    DrainEnded,
-    /// A broker gets no new replicas.
-    BrokerCordoned,
-    /// A node is gone for good.
-    NodeRemoved,
-    /// A node cannot leave.
-    ScaleDownBlocked,
-    /// A controller got its vote.
-    ControllerAdded,
-    /// A controller lost its vote.
-    ControllerRemoved,
-    /// Settings were refused.
-    SettingsRefused,
-    /// Offsets of a group were set.
-    GroupReset,
-    /// Offsets of a group are to be set, and cannot be.
-    ResetBlocked,
-    /// A group was deleted with its resource.
-    GroupDeleted,
-    /// A group stays although its resource is gone.
-    GroupKept,
-}
-
-impl Reason {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::PodReplaced => "PodReplaced",
-            Self::RolloutBlocked => "RolloutBlocked",
-            Self::DrainStarted => "DrainStarted",
-            Self::DrainEnded => "DrainEnded",
-            Self::BrokerCordoned => "BrokerCordoned",
-            Self::NodeRemoved => "NodeRemoved",
-            Self::ScaleDownBlocked => "ScaleDownBlocked",
-            Self::ControllerAdded => "ControllerAdded",
-            Self::ControllerRemoved => "ControllerRemoved",
-            Self::SettingsRefused => "SettingsRefused",
-            Self::GroupReset => "GroupReset",
-            Self::ResetBlocked => "ResetBlocked",
-            Self::GroupDeleted => "GroupDeleted",
-            Self::GroupKept => "GroupKept",
-        }
-    }
-
-    const fn kind(self) -> EventType {
-        match self {
-            Self::RolloutBlocked
-            | Self::ScaleDownBlocked
-            | Self::SettingsRefused
-            | Self::ResetBlocked
-            | Self::GroupKept => EventType::Warning,
-            _ => EventType::Normal,
-        }
+/// Whether somebody should look.
+const fn kind(reason: EventReason) -> EventType {
+    match reason {
+        EventReason::RolloutBlocked
+        | EventReason::ScaleDownBlocked
+        | EventReason::SettingsRefused
+        | EventReason::ResetBlocked
+        | EventReason::GroupKept => EventType::Warning,
+        _ => EventType::Normal,
     }
 }
 
@@ -89,13 +36,13 @@ impl Events {
     }
 
     /// Tells one about `object`. That it cannot be told stops nothing.
-    pub async fn tell<K: Namespaced>(&self, object: &K, reason: Reason, note: String) {
+    pub async fn tell<K: Namespaced>(&self, object: &K, reason: EventReason, note: String) {
         let mut note = note;
         while note.len() > NOTE_BYTES_MAX {
             note.pop();
         }
         let event = Event {
-            type_: reason.kind(),
+            type_: kind(reason),
             reason: reason.name().to_owned(),
             note: Some(note),
             action: reason.name().to_owned(),

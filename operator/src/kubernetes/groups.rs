@@ -19,12 +19,13 @@ use super::cache::Key;
 use super::caches::{Caches, cluster_key};
 use super::claims::{Claim, claims};
 use super::conditions::{carried_over, now};
-use super::events::{Events, Reason};
+use super::events::Events;
 use super::keeper::Inbox;
 use super::names::{KAFKA_PORT, MANAGER, Role};
 use super::observed::place;
 use super::wanted::{Wanted, validate};
-use crate::crd::parts::{ConditionStatus, DeletionPolicy, Management, condition, not_acted_on, reason};
+use crate::crd::parts::{ConditionStatus, DeletionPolicy, Management, condition, not_acted_on};
+use crate::crd::reasons::{EventReason, Reason};
 use crate::crd::{ConsumerGroup, ConsumerGroupStatus};
 use crate::platform::groups::GroupAdmin;
 use crate::reconcile::consumer_group::{self, Applied, ValidGroup};
@@ -129,13 +130,13 @@ pub async fn pass(
     }
     for stranger in strangers {
         let message = "the Cluster does not list this namespace in spec.allowedNamespaces";
-        refusals.push((Arc::clone(stranger), refused(stranger, reason::NOT_ALLOWED, message, &now)));
+        refusals.push((Arc::clone(stranger), refused(stranger, Reason::NotAllowed, message, &now)));
     }
     for group in looks {
         match consumer_group::validate(&group) {
             Ok(valid) => outcome.is_waiting |= reports.look_at(&group, &valid, admin, &now).await,
             Err(problems) => {
-                let report = refused(&group, reason::INVALID_SPEC, &problems.join("; "), &now);
+                let report = refused(&group, Reason::InvalidSpec, &problems.join("; "), &now);
                 refusals.push((group, report));
             }
         }
@@ -200,12 +201,12 @@ impl Reports {
             Applied::Set(change) => {
                 let note = format!("the reset {} set the offsets of {} partitions", change.id, change.after.len());
                 tracing::info!(group = valid.id, "{note}");
-                self.events.tell(group, Reason::GroupReset, note).await;
+                self.events.tell(group, EventReason::GroupReset, note).await;
                 // As it is now; that it cannot be told must not lose that it was done.
                 observed = consumer_group::fetch(valid, admin).await.unwrap_or(observed);
             }
             Applied::Blocked(blocked) if !has_told(&before, blocked.reason) => {
-                self.events.tell(group, Reason::ResetBlocked, blocked.message.clone()).await;
+                self.events.tell(group, EventReason::ResetBlocked, blocked.message.clone()).await;
             }
             _ => {}
         }
@@ -246,12 +247,12 @@ impl Reports {
         match admin.delete(&id).await {
             Ok(()) => {
                 let note = format!("the group {id} was deleted, as its resource's deletionPolicy says");
-                self.events.tell(gone, Reason::GroupDeleted, note).await;
+                self.events.tell(gone, EventReason::GroupDeleted, note).await;
             }
             Err(error) => match error.refusal() {
                 Some(ErrorCode::NonEmptyGroup) => {
                     let note = format!("the group {id} has members and stays, although its resource is gone");
-                    self.events.tell(gone, Reason::GroupKept, note).await;
+                    self.events.tell(gone, EventReason::GroupKept, note).await;
                 }
                 Some(ErrorCode::GroupIdNotFound) => {}
                 _ => return Err(error),
@@ -276,12 +277,12 @@ fn without_numbers(status: &ConsumerGroupStatus) -> ConsumerGroupStatus {
     status
 }
 
-fn has_told(status: &ConsumerGroupStatus, reason: &str) -> bool {
-    status.conditions.iter().any(|found| found.type_ == condition::RESET_BLOCKED && found.reason == reason)
+fn has_told(status: &ConsumerGroupStatus, reason: Reason) -> bool {
+    status.conditions.iter().any(|found| found.type_ == condition::RESET_BLOCKED && found.reason == reason.name())
 }
 
 /// The report about a resource that cannot be acted on.
-fn refused(group: &ConsumerGroup, reason: &str, message: &str, now: &Time) -> ConsumerGroupStatus {
+fn refused(group: &ConsumerGroup, reason: Reason, message: &str, now: &Time) -> ConsumerGroupStatus {
     let generation = group.metadata.generation;
     let (before, conditions) =
         (group.status.clone().unwrap_or_default(), not_acted_on(reason, message, generation, now));
@@ -291,10 +292,10 @@ fn refused(group: &ConsumerGroup, reason: &str, message: &str, now: &Time) -> Co
 /// The report about a resource that is too late.
 fn conflict(group: &ConsumerGroup, owner: &str, now: &Time) -> ConsumerGroupStatus {
     let message = format!("the group {} belongs to the ConsumerGroup {owner}, which is older", group.claimed());
-    let mut status = refused(group, reason::OWNED_BY_ANOTHER, &message, now);
+    let mut status = refused(group, Reason::OwnedByAnother, &message, now);
     let generation = group.metadata.generation;
     let (type_, holds) = (condition::CONFLICT, ConditionStatus::True);
-    status.conditions.push(condition(type_, holds, reason::OWNED_BY_ANOTHER, message, generation, now.clone()));
+    status.conditions.push(condition(type_, holds, Reason::OwnedByAnother, message, generation, now.clone()));
     status
 }
 
@@ -302,7 +303,7 @@ fn conflict(group: &ConsumerGroup, owner: &str, now: &Time) -> ConsumerGroupStat
 fn unreachable(group: &ConsumerGroup, error: &GroupsError, now: &Time) -> ConsumerGroupStatus {
     let mut status = group.status.clone().unwrap_or_default();
     let (type_, holds) = (condition::READY, ConditionStatus::Unknown);
-    let ready = condition(type_, holds, reason::UNREACHABLE, error.to_string(), group.metadata.generation, now.clone());
+    let ready = condition(type_, holds, Reason::Unreachable, error.to_string(), group.metadata.generation, now.clone());
     status.conditions.retain(|found| found.type_ != condition::READY);
     status.conditions.insert(0, ready);
     status

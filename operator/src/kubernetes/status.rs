@@ -19,6 +19,7 @@ use crate::crd::cluster_status::{
     RolloutStatus, VersionStatus, VoterStatus,
 };
 use crate::crd::parts::{ConditionStatus, condition};
+use crate::crd::reasons::Reason;
 use crate::reconcile::topic::min_in_sync;
 
 /// Names that a report lists at most; the rest is counted by nobody but whoever asks the cluster itself.
@@ -216,7 +217,7 @@ fn blocker(block: &Block, since: &BTreeMap<String, Time>) -> Blocker {
 
 fn conditions(facts: &Facts<'_>) -> Vec<Condition> {
     let generation = facts.wanted.generation;
-    let state = |type_, holds: bool, reason: &str, message: String| {
+    let state = |type_, holds: bool, reason: Reason, message: String| {
         condition(type_, ConditionStatus::from(holds), reason, message, generation, facts.now.clone())
     };
     let (done, reason, message) = progress(facts);
@@ -227,43 +228,43 @@ fn conditions(facts: &Facts<'_>) -> Vec<Condition> {
     let granted = facts.view.grant.as_ref().map_or(0, |grant| count(grant.brokers.len()));
     let (is_ready, ready_reason, ready_message) = match () {
         () if facts.wanted.stopped && *facts.step == Step::Done => {
-            (true, "Stopped", "the pods are gone, disks and identity stay".to_owned())
+            (true, Reason::Stopped, "the pods are gone, disks and identity stay".to_owned())
         }
-        () if !has_quorum => (false, "NoQuorum", "no controller is active".to_owned()),
+        () if !has_quorum => (false, Reason::NoQuorum, "no controller is active".to_owned()),
         () if count(serving) + granted < facts.wanted.brokers => {
-            (false, "BrokersMissing", format!("{serving} of {} brokers serve", facts.wanted.brokers))
+            (false, Reason::BrokersMissing, format!("{serving} of {} brokers serve", facts.wanted.brokers))
         }
         () if partitions.offline > 0 => {
-            (false, "PartitionsOffline", format!("{} partitions have no leader", partitions.offline))
+            (false, Reason::PartitionsOffline, format!("{} partitions have no leader", partitions.offline))
         }
-        () => (true, "Serving", format!("{serving} brokers serve")),
+        () => (true, Reason::Serving, format!("{serving} brokers serve")),
     };
     let mut conditions = vec![
         state(condition::READY, is_ready, ready_reason, ready_message),
         state(condition::RECONCILING, !done, reason, message),
-        state("QuorumHealthy", has_quorum, if has_quorum { "Active" } else { "NoneActive" }, String::new()),
+        state("QuorumHealthy", has_quorum, if has_quorum { Reason::Active } else { Reason::NoneActive }, String::new()),
     ];
     if let Some(refused) = facts.settings_refused {
-        conditions.push(state(condition::STALLED, true, "SettingsRefused", refused.to_owned()));
+        conditions.push(state(condition::STALLED, true, Reason::SettingsRefused, refused.to_owned()));
     }
     if let Some(Move::Refused(_, text)) = facts.moving {
-        conditions.push(state("ScaleDownBlocked", true, "Refused", text.clone()));
+        conditions.push(state("ScaleDownBlocked", true, Reason::Refused, text.clone()));
     }
     if facts.wanted.paused {
-        conditions.push(state("Paused", true, "Asked", "the operator keeps its hands off".to_owned()));
+        conditions.push(state("Paused", true, Reason::Asked, "the operator keeps its hands off".to_owned()));
     }
     if let Step::Wait(blocks) = facts.step
         && let Some(first) = blocks.iter().find(|block| block.rule.is_news() && facts.is_rolling())
     {
         let more = blocks.len() - 1;
         let text = if more > 0 { format!("{first}, and {more} more") } else { first.to_string() };
-        conditions.push(state("RolloutBlocked", true, first.rule.name(), text));
+        conditions.push(state("RolloutBlocked", true, first.rule.reason(), text));
     }
     conditions
 }
 
 /// Whether there is nothing left to do, and what is being done.
-fn progress(facts: &Facts<'_>) -> (bool, &'static str, String) {
+fn progress(facts: &Facts<'_>) -> (bool, Reason, String) {
     match facts.step {
         Step::Done if facts.moving.is_some() => {
             let text = match facts.moving {
@@ -271,16 +272,16 @@ fn progress(facts: &Facts<'_>) -> (bool, &'static str, String) {
                 Some(Move::Refused(node, _)) => format!("{node} cannot leave"),
                 _ => "nodes come or leave".to_owned(),
             };
-            (false, "Scaling", text)
+            (false, Reason::Scaling, text)
         }
-        Step::Done => (true, "Done", "everything is as the spec says".to_owned()),
-        Step::Create(nodes) => (false, "CreatingPods", format!("{} pods are made", nodes.len())),
-        Step::Delete(node, _) => (false, "ReplacingPod", format!("{node} is replaced")),
-        Step::AskGrant(id) => (false, "AskingForGrant", format!("whether broker {id} may go is asked")),
-        Step::ReturnGrant(_) => (false, "ReturningGrant", "the grant is given back".to_owned()),
+        Step::Done => (true, Reason::Done, "everything is as the spec says".to_owned()),
+        Step::Create(nodes) => (false, Reason::CreatingPods, format!("{} pods are made", nodes.len())),
+        Step::Delete(node, _) => (false, Reason::ReplacingPod, format!("{node} is replaced")),
+        Step::AskGrant(id) => (false, Reason::AskingForGrant, format!("whether broker {id} may go is asked")),
+        Step::ReturnGrant(_) => (false, Reason::ReturningGrant, "the grant is given back".to_owned()),
         Step::Wait(blocks) => {
             let first = blocks.first().map(ToString::to_string).unwrap_or_default();
-            (false, "Waiting", first)
+            (false, Reason::Waiting, first)
         }
     }
 }

@@ -11,7 +11,8 @@ use super::api::{ApiError, Kube};
 use super::claims::{Claim, claims};
 use super::conditions::{carried_over, now};
 use super::wanted::Wanted;
-use crate::crd::parts::{ConditionStatus, condition, not_acted_on, reason};
+use crate::crd::parts::{ConditionStatus, condition, not_acted_on};
+use crate::crd::reasons::Reason;
 use crate::crd::{Topic, TopicStatus};
 use crate::platform::{Platform, PlatformError};
 use crate::reconcile::topic::{self, TopicPlan, ValidTopic};
@@ -78,7 +79,7 @@ pub async fn pass(
     for (name, owner) in &claims.owners {
         match valid(owner, wanted) {
             Ok(valid) => drop(plans.insert(name.clone(), topic::build(&valid, topic::fetch(&image, name).as_ref()))),
-            Err(message) => reports.push((Arc::clone(owner), refused(owner, reason::INVALID_SPEC, &message, &now))),
+            Err(message) => reports.push((Arc::clone(owner), refused(owner, Reason::InvalidSpec, &message, &now))),
         }
     }
     for gone in &removed {
@@ -106,7 +107,7 @@ pub async fn pass(
     }
     for stranger in &strangers {
         let message = "the Cluster does not list this namespace in spec.allowedNamespaces";
-        reports.push((Arc::clone(stranger), refused(stranger, reason::NOT_ALLOWED, message, &now)));
+        reports.push((Arc::clone(stranger), refused(stranger, Reason::NotAllowed, message, &now)));
     }
     report(kube, reports).await?;
     let named: BTreeSet<String> = allowed.iter().map(|topic| topic.claimed()).collect();
@@ -121,7 +122,7 @@ fn plan_removed(gone: &Topic, wanted: &Wanted, observed: Option<&topic::Observed
 }
 
 /// The report about a resource that cannot be acted on.
-fn refused(topic: &Topic, reason: &str, message: &str, now: &Time) -> TopicStatus {
+fn refused(topic: &Topic, reason: Reason, message: &str, now: &Time) -> TopicStatus {
     let generation = topic.metadata.generation;
     let before = topic.status.clone().unwrap_or_default();
     let conditions = not_acted_on(reason, message, generation, now);
@@ -143,16 +144,16 @@ fn other_status(
                 let plan = topic::build(&valid, observed.as_ref());
                 topic::status(observed.as_ref(), &plan, &Ok(()), topic.metadata.generation, now)
             }
-            Err(message) => refused(topic, reason::INVALID_SPEC, &message, now),
+            Err(message) => refused(topic, Reason::InvalidSpec, &message, now),
         };
     };
     let message = format!("the topic {} belongs to the Topic {owner}, which is older", topic.claimed());
-    let mut status = refused(topic, reason::OWNED_BY_ANOTHER, &message, now);
+    let mut status = refused(topic, Reason::OwnedByAnother, &message, now);
     let generation = topic.metadata.generation;
     status.conditions.push(condition(
         condition::CONFLICT,
         ConditionStatus::True,
-        reason::OWNED_BY_ANOTHER,
+        Reason::OwnedByAnother,
         message,
         generation,
         now.clone(),

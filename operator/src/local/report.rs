@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use taffrail_core::control::ControlError;
 
 use crate::crd::TopicStatus;
-use crate::crd::parts::{condition, reason};
+use crate::crd::parts::condition;
+use crate::crd::reasons::Reason;
 use crate::reconcile::topic::{Action, ConfigChange};
 
 /// Topics that one line names at most.
@@ -82,7 +83,8 @@ impl TopicReport {
             tracing::info!(topic = name, "the topic stays without its resource (deletionPolicy: Retain)");
         }
         // What was asked for a moment ago is no trouble.
-        let troubles = self.status.conditions.iter().filter(|found| self.wanted && found.reason != reason::CREATING);
+        let troubles =
+            self.status.conditions.iter().filter(|found| self.wanted && found.reason != Reason::Creating.name());
         for found in troubles.filter(|found| (found.type_ == condition::READY) != (found.status == "True")) {
             let (type_, status, reason) = (&found.type_, &found.status, &found.reason);
             tracing::warn!(topic = name, condition = type_, status, reason, "{}", found.message);

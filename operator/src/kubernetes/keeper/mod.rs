@@ -35,6 +35,7 @@ use super::rollout::{Block, Step, View, plan, plan_stop};
 use super::scale::{Ids, Move, broker_ids, controller_ids};
 use super::topics::{self, TopicsError, TopicsPass};
 use super::wanted::{Wanted, validate};
+use crate::crd::reasons::Reason;
 use crate::crd::{Cluster, Topic};
 use crate::platform::{Platform, PlatformError};
 use crate::reconcile::cluster;
@@ -194,7 +195,7 @@ impl Keeper {
         let wanted = match validate(resource) {
             Ok(wanted) => wanted,
             Err(problems) => {
-                self.report_refused(resource, "InvalidSpec", &problems.join("; ")).await?;
+                self.report_refused(resource, Reason::InvalidSpec, &problems.join("; ")).await?;
                 return Ok(RESYNC);
             }
         };
@@ -203,7 +204,7 @@ impl Keeper {
         }
         let Some(identity) = self.identity(&wanted).await? else {
             let message = "neither the Cluster nor the operator names an image: set spec.template.image";
-            self.report_refused(resource, "NoImage", message).await?;
+            self.report_refused(resource, Reason::NoImage, message).await?;
             return Ok(RESYNC);
         };
         self.read_trust(&wanted).await?;

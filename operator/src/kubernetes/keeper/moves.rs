@@ -9,11 +9,11 @@ use taffrail_core::event::BrokerDuty;
 use taffrail_core::ids::BrokerId;
 use taffrail_protocol::rpc::VoterChange;
 
-use super::super::events::Reason;
 use super::super::names::{CONTROLLERS_MAX, Node, Role};
 use super::super::rollout::{Health, Step};
 use super::super::scale::{self, Leaving, Move, Voting};
 use super::{Keeper, KeeperError, Scene};
+use crate::crd::reasons::EventReason;
 use crate::platform::PlatformError;
 
 /// How long a new controller may take to copy the metadata before it gets its vote.
@@ -72,9 +72,9 @@ impl Keeper {
             Move::SetDuty(id, duty) => {
                 self.propose(Command::SetBrokerDuty { broker: BrokerId(*id), duty: *duty }).await?;
                 let (reason, note) = match duty {
-                    BrokerDuty::Draining => (Reason::DrainStarted, format!("broker {id} gives its replicas away")),
-                    BrokerDuty::Cordoned => (Reason::BrokerCordoned, format!("broker {id} gets no new replicas")),
-                    BrokerDuty::Serving => (Reason::DrainEnded, format!("broker {id} stays after all")),
+                    BrokerDuty::Draining => (EventReason::DrainStarted, format!("broker {id} gives its replicas away")),
+                    BrokerDuty::Cordoned => (EventReason::BrokerCordoned, format!("broker {id} gets no new replicas")),
+                    BrokerDuty::Serving => (EventReason::DrainEnded, format!("broker {id} stays after all")),
                 };
                 self.events.tell(resource, reason, note).await;
             }
@@ -86,7 +86,7 @@ impl Keeper {
                     self.kube.delete(&**pod).await?;
                     tracing::info!(pod = pod.name_any(), "pod deleted: its node is not to be any more");
                     self.events
-                        .tell(resource, Reason::NodeRemoved, format!("nothing is left on {node}: it goes"))
+                        .tell(resource, EventReason::NodeRemoved, format!("nothing is left on {node}: it goes"))
                         .await;
                 }
             }
@@ -110,10 +110,10 @@ impl Keeper {
         link.change_voters(change).await.map_err(PlatformError::Refused)?;
         let (reason, note) = match change {
             VoterChange::Add { voter, .. } => {
-                (Reason::ControllerAdded, format!("controller {} has a vote now", voter.id))
+                (EventReason::ControllerAdded, format!("controller {} has a vote now", voter.id))
             }
             VoterChange::Remove(voter) => {
-                (Reason::ControllerRemoved, format!("controller {} has no vote any more", voter.id))
+                (EventReason::ControllerRemoved, format!("controller {} has no vote any more", voter.id))
             }
         };
         tracing::info!(cluster = scene.wanted.names.cluster, "{note}");

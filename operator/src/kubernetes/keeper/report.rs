@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::super::conditions::{carried_over, now};
-use super::super::events::Reason;
 use super::super::rollout::Step;
 use super::super::scale::Move;
 use super::super::status::{Facts, status};
 use super::{Keeper, KeeperError, Outcome, Scene, waits_for};
 use crate::crd::parts::{condition, not_acted_on};
+use crate::crd::reasons::{EventReason, Reason};
 use crate::crd::{Cluster, ClusterStatus};
 
 impl Keeper {
@@ -16,7 +16,7 @@ impl Keeper {
     pub(super) async fn report_refused(
         &self,
         resource: &Arc<Cluster>,
-        reason: &str,
+        reason: Reason,
         message: &str,
     ) -> Result<(), KeeperError> {
         let generation = resource.metadata.generation;
@@ -56,14 +56,14 @@ impl Keeper {
         after.observed_generation = if is_seen { scene.wanted.generation } else { before.observed_generation };
         let blocked = waits_for(&outcome.step).iter().find(|block| block.rule.is_news() && facts.is_rolling());
         if let Some(block) = blocked.filter(|_| !has_any(&before, "RolloutBlocked")) {
-            self.events.tell(&*scene.resource, Reason::RolloutBlocked, block.to_string()).await;
+            self.events.tell(&*scene.resource, EventReason::RolloutBlocked, block.to_string()).await;
         }
         if let Some(refused) = refused.filter(|refused| !has_told(&before, condition::STALLED, refused)) {
-            self.events.tell(&*scene.resource, Reason::SettingsRefused, refused).await;
+            self.events.tell(&*scene.resource, EventReason::SettingsRefused, refused).await;
         }
         if let Some(Move::Refused(_, text)) = outcome.moving.as_ref().filter(|_| !has_any(&before, "ScaleDownBlocked"))
         {
-            self.events.tell(&*scene.resource, Reason::ScaleDownBlocked, text.clone()).await;
+            self.events.tell(&*scene.resource, EventReason::ScaleDownBlocked, text.clone()).await;
         }
         self.write_status(&scene.resource, &before, after).await
     }

@@ -9,13 +9,13 @@ use taffrail_core::control::{
 use taffrail_core::ids::BrokerId;
 
 use super::super::build;
-use super::super::events::Reason;
 use super::super::names::Node;
 use super::super::revision::Cause;
 use super::super::rollout::{Block, Lagging, Rule, Step};
 use super::super::wanted::Wanted;
 use super::{Keeper, KeeperError, Scene};
 use crate::crd::cluster::SmallRfPolicy;
+use crate::crd::reasons::EventReason;
 use crate::platform::PlatformError;
 
 /// How long a grant is taken for; it is prolonged while it is needed.
@@ -75,7 +75,7 @@ impl Keeper {
         }
         self.kube.delete(&**pod).await?;
         tracing::info!(cluster = names.cluster, pod = pod.name_any(), causes = told, "pod deleted");
-        self.events.tell(&*scene.resource, Reason::PodReplaced, format!("{node} is replaced: {told}")).await;
+        self.events.tell(&*scene.resource, EventReason::PodReplaced, format!("{node} is replaced: {told}")).await;
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::view::{GrantView, Health, Lagging, QuorumView, View};
+use crate::crd::reasons::Reason;
 use crate::kubernetes::names::{Node, Role};
 use crate::kubernetes::revision::Cause;
 
@@ -56,21 +57,26 @@ impl Rule {
         !matches!(self, Self::PodGoing | Self::PodStarting)
     }
 
+    /// Itself as the reason of a condition.
+    pub const fn reason(self) -> Reason {
+        match self {
+            Self::PodGoing => Reason::PodGoing,
+            Self::PodStarting => Reason::PodStarting,
+            Self::PodBroken => Reason::PodBroken,
+            Self::QuorumUnknown => Reason::QuorumUnknown,
+            Self::QuorumAtRisk => Reason::QuorumAtRisk,
+            Self::MetadataUnknown => Reason::MetadataUnknown,
+            Self::BrokerFenced => Reason::BrokerFenced,
+            Self::UnderReplicated => Reason::UnderReplicated,
+            Self::UnderMinIsr => Reason::UnderMinIsr,
+            Self::GrantHeld => Reason::GrantHeld,
+            Self::GrantRefused => Reason::GrantRefused,
+        }
+    }
+
     /// Its name in status, events and metrics.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::PodGoing => "PodGoing",
-            Self::PodStarting => "PodStarting",
-            Self::PodBroken => "PodBroken",
-            Self::QuorumUnknown => "QuorumUnknown",
-            Self::QuorumAtRisk => "QuorumAtRisk",
-            Self::MetadataUnknown => "MetadataUnknown",
-            Self::BrokerFenced => "BrokerFenced",
-            Self::UnderReplicated => "UnderReplicated",
-            Self::UnderMinIsr => "UnderMinIsr",
-            Self::GrantHeld => "GrantHeld",
-            Self::GrantRefused => "GrantRefused",
-        }
+        self.reason().name()
     }
 }
 

@@ -6,7 +6,7 @@ use taffrail_core::errors::ErrorCode;
 use super::build::{Blocked, Change, GroupPlan, ResetPlan};
 use super::fetch::ObservedGroup;
 use super::validate::ValidGroup;
-use crate::crd::parts::reason;
+use crate::crd::reasons::Reason;
 use crate::platform::groups::GroupAdmin;
 
 /// What came of a plan.
@@ -44,11 +44,11 @@ pub async fn apply(
             Some(ErrorCode::DuplicateResource) => Ok(Applied::Known(change.id.clone())),
             Some(ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration | ErrorCode::RebalanceInProgress) => {
                 let message = "a member came while the reset was worked out: stop it, and the reset is done at once";
-                Ok(Applied::Blocked(Blocked::new(reason::GROUP_ACTIVE, message)))
+                Ok(Applied::Blocked(Blocked::new(Reason::GroupActive, message)))
             }
             Some(ErrorCode::UnknownTopicOrPartition) => {
                 let message = "a topic went while the reset was worked out; nothing is reset";
-                Ok(Applied::Blocked(Blocked::new(reason::UNKNOWN_TOPIC, message)))
+                Ok(Applied::Blocked(Blocked::new(Reason::UnknownTopic, message)))
             }
             _ => Err(error),
         },

@@ -8,7 +8,8 @@ use taffrail_core::ids::Offset;
 use super::fetch::ObservedGroup;
 use super::validate::{Target, ValidGroup, ValidReset};
 use crate::crd::consumer_group::LastReset;
-use crate::crd::parts::{Management, reason};
+use crate::crd::parts::Management;
+use crate::crd::reasons::Reason;
 
 /// Partitions that a message names at most.
 const NAMES_MAX: usize = 5;
@@ -53,14 +54,14 @@ pub struct Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
     /// In a word.
-    pub reason: &'static str,
+    pub reason: Reason,
     /// In a sentence.
     pub message: String,
 }
 
 impl Blocked {
     /// For this reason, in these words.
-    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 }
@@ -84,26 +85,26 @@ pub fn build(valid: &ValidGroup, observed: &ObservedGroup, reported: Option<&Las
 fn changes(valid: &ValidGroup, reset: &ValidReset, observed: &ObservedGroup) -> Result<Change, Blocked> {
     if valid.management == Management::Observe && !reset.dry_run {
         let message = "management: Observe only watches; to set offsets, say management: Managed";
-        return Err(Blocked::new(reason::OBSERVED_ONLY, message));
+        return Err(Blocked::new(Reason::ObservedOnly, message));
     }
     if !observed.unknown_topics.is_empty() {
         let topics = observed.unknown_topics.join(", ");
-        return Err(Blocked::new(reason::UNKNOWN_TOPIC, format!("there is no topic {topics}; nothing is reset")));
+        return Err(Blocked::new(Reason::UnknownTopic, format!("there is no topic {topics}; nothing is reset")));
     }
     let partitions = if reset.partitions.is_empty() { &observed.partitions } else { &reset.partitions };
     let unknown: BTreeSet<&TopicPartition> = partitions.difference(&observed.partitions).collect();
     if !unknown.is_empty() {
         let names = listed(unknown);
-        return Err(Blocked::new(reason::UNKNOWN_TOPIC, format!("there is no partition {names}; nothing is reset")));
+        return Err(Blocked::new(Reason::UnknownTopic, format!("there is no partition {names}; nothing is reset")));
     }
     if partitions.is_empty() {
         let message = "the group has committed nothing yet: name the topics in spec.topics";
-        return Err(Blocked::new(reason::NO_OFFSETS, message));
+        return Err(Blocked::new(Reason::NoOffsets, message));
     }
     let members = observed.description.members;
     if members > 0 && !reset.dry_run {
         let message = format!("the group has {members} members: stop them, and the reset is done at once");
-        return Err(Blocked::new(reason::GROUP_ACTIVE, message));
+        return Err(Blocked::new(Reason::GroupActive, message));
     }
     let mut change = Change { id: reset.id.clone(), ..Change::default() };
     let (mut silent, mut uncommitted) = (BTreeSet::new(), BTreeSet::new());
@@ -118,11 +119,11 @@ fn changes(valid: &ValidGroup, reset: &ValidReset, observed: &ObservedGroup) -> 
     }
     if !uncommitted.is_empty() {
         let message = format!("nothing is committed of {}: there is nothing to shift", listed(uncommitted));
-        return Err(Blocked::new(reason::NO_OFFSETS, message));
+        return Err(Blocked::new(Reason::NoOffsets, message));
     }
     if !silent.is_empty() {
         let message = format!("the leaders of {} do not answer; nothing is reset", listed(silent));
-        return Err(Blocked::new(reason::LEADERS_SILENT, message));
+        return Err(Blocked::new(Reason::LeadersSilent, message));
     }
     Ok(change)
 }

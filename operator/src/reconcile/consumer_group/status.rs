@@ -13,7 +13,8 @@ use super::fetch::ObservedGroup;
 use super::validate::ValidGroup;
 use crate::crd::ConsumerGroupStatus;
 use crate::crd::consumer_group::{LastReset, TopicLag};
-use crate::crd::parts::{ConditionStatus, condition, reason};
+use crate::crd::parts::{ConditionStatus, condition};
+use crate::crd::reasons::Reason;
 
 /// Topics that a report lists at most, the worst first.
 const TOPICS_MAX: usize = 50;
@@ -111,34 +112,34 @@ fn conditions(
     generation: Option<i64>,
     now: &Time,
 ) -> Vec<Condition> {
-    let state = |type_, holds: bool, reason: &str, message: &str| {
+    let state = |type_, holds: bool, reason: Reason, message: &str| {
         condition(type_, ConditionStatus::from(holds), reason, message, generation, now.clone())
     };
     let mut conditions = Vec::new();
     match applied {
         Applied::Blocked(Blocked { reason, message }) => {
-            conditions.push(state(condition::READY, false, reason, message));
+            conditions.push(state(condition::READY, false, *reason, message));
             // Members stop and leaders come back; everything else needs somebody.
-            let passes = [reason::GROUP_ACTIVE, reason::LEADERS_SILENT].contains(reason);
+            let passes = [Reason::GroupActive, Reason::LeadersSilent].contains(reason);
             let type_ = if passes { condition::RECONCILING } else { condition::STALLED };
-            conditions.push(state(type_, true, reason, message));
-            conditions.push(state(condition::RESET_BLOCKED, true, reason, message));
+            conditions.push(state(type_, true, *reason, message));
+            conditions.push(state(condition::RESET_BLOCKED, true, *reason, message));
         }
         _ if !observed.exists() => {
             let message = format!("there is no group {}: no member has joined, and nothing is committed", valid.id);
-            conditions.push(state(condition::READY, false, reason::NOT_FOUND, &message));
+            conditions.push(state(condition::READY, false, Reason::NotFound, &message));
         }
-        _ => conditions.push(state(condition::READY, true, reason::WATCHED, "the group is known to its coordinator")),
+        _ => conditions.push(state(condition::READY, true, Reason::Watched, "the group is known to its coordinator")),
     }
     match (applied, &plan.reset) {
         (Applied::Set(_) | Applied::Known(_), _) | (_, ResetPlan::Done { .. }) => {
             let id = valid.reset.as_ref().map(|reset| reset.id.as_str()).unwrap_or_default();
             let message = format!("the reset {id} was done, and is not done again");
-            conditions.push(state(condition::RESET_COMPLETE, true, reason::DONE, &message));
+            conditions.push(state(condition::RESET_COMPLETE, true, Reason::Done, &message));
         }
         (_, ResetPlan::Report(change)) => {
             let message = format!("the reset {} is only worked out: status.lastReset has its offsets", change.id);
-            conditions.push(state(condition::RESET_COMPLETE, true, reason::DONE, &message));
+            conditions.push(state(condition::RESET_COMPLETE, true, Reason::Done, &message));
         }
         _ => {}
     }

@@ -8,6 +8,7 @@ use taffrail_core::control::{ConfigOp, ConfigOperation};
 
 use super::{ObservedTopic, ValidTopic};
 use crate::crd::parts::{DeletionPolicy, Management};
+use crate::crd::reasons::Reason;
 use crate::crd::topic::{Drift, DriftPolicy};
 
 /// A change of one setting.
@@ -85,8 +86,8 @@ pub enum Action {
 /// Why a topic cannot be made as its resource says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// Reason from a closed list.
-    pub reason: &'static str,
+    /// In a word.
+    pub reason: Reason,
     /// The same in words.
     pub message: String,
 }
@@ -112,7 +113,7 @@ pub fn build(wanted: &ValidTopic, observed: Option<&ObservedTopic>) -> TopicPlan
             return TopicPlan { actions: vec![create], ..TopicPlan::default() };
         }
         let message = format!("the topic {} is observed only, and does not exist", wanted.name);
-        return TopicPlan { stall: Some(Stall { reason: "NotFound", message }), ..TopicPlan::default() };
+        return TopicPlan { stall: Some(Stall { reason: Reason::NotFound, message }), ..TopicPlan::default() };
     };
     let mut plan = TopicPlan::default();
     let correct = managed && wanted.drift_policy == DriftPolicy::Correct;
@@ -123,7 +124,7 @@ pub fn build(wanted: &ValidTopic, observed: Option<&ObservedTopic>) -> TopicPlan
                 "partitions cannot be taken away: the topic has {}, the resource says {partitions}",
                 observed.partitions
             );
-            plan.stall = Some(Stall { reason: "PartitionsCannotShrink", message });
+            plan.stall = Some(Stall { reason: Reason::PartitionsCannotShrink, message });
         } else if correct {
             plan.actions.push(Action::Grow { partitions });
         }
@@ -133,7 +134,7 @@ pub fn build(wanted: &ValidTopic, observed: Option<&ObservedTopic>) -> TopicPlan
         if !wanted.moves_replicas {
             let message =
                 format!("the topic has {} replicas, and moving replicas is not acted on yet", observed.replicas);
-            plan.stall.get_or_insert(Stall { reason: "ReplicasCannotChange", message });
+            plan.stall.get_or_insert(Stall { reason: Reason::ReplicasCannotChange, message });
         } else if correct && observed.moving == 0 {
             plan.actions.push(Action::Replicate { replicas });
         }

@@ -4,7 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{ObservedTopic, TopicPlan, TopicResult};
 use crate::crd::TopicStatus;
-use crate::crd::parts::{ConditionStatus, condition, reason};
+use crate::crd::parts::{ConditionStatus, condition};
+use crate::crd::reasons::Reason;
 use crate::crd::topic::Reassignment;
 
 /// Differences that a status lists at most.
@@ -19,11 +20,11 @@ pub fn status(
     generation: Option<i64>,
     now: &Time,
 ) -> TopicStatus {
-    let refused = result.as_ref().err().map(|error| (error.code.name(), error.to_string()));
+    let refused = result.as_ref().err().map(|error| (Reason::Refused, error.to_string()));
     let stall = plan.stall.as_ref().map(|stall| (stall.reason, stall.message.clone()));
-    let waiting = observed.is_none().then(|| (reason::CREATING, "the topic is not there yet".to_owned()));
+    let waiting = observed.is_none().then(|| (Reason::Creating, "the topic is not there yet".to_owned()));
     let leaderless = observed.map_or(0, |topic| topic.leaderless);
-    let offline = (leaderless > 0).then(|| ("Leaderless", format!("{leaderless} partitions have no leader")));
+    let offline = (leaderless > 0).then(|| (Reason::Leaderless, format!("{leaderless} partitions have no leader")));
     let trouble = refused.or(stall);
     let stalled = trouble.is_some();
     let unready = trouble.or(waiting).or(offline);
@@ -34,22 +35,29 @@ pub fn status(
     if moving > 0 {
         let message = format!("the replicas of {moving} partitions move");
         let status = ConditionStatus::True;
-        conditions.push(condition(condition::RECONCILING, status, "Moving", message, generation, now.clone()));
+        conditions.push(condition(condition::RECONCILING, status, Reason::Moving, message, generation, now.clone()));
     }
     if let Some(topic) = observed.filter(|topic| topic.min_isr_margin < 0) {
         let message = format!("a partition lacks {} replicas in sync: acks=all fails", -topic.min_isr_margin);
         let status = ConditionStatus::True;
-        conditions.push(condition(condition::UNDER_MIN_ISR, status, "TooFewInSync", message, generation, now.clone()));
+        conditions.push(condition(
+            condition::UNDER_MIN_ISR,
+            status,
+            Reason::TooFewInSync,
+            message,
+            generation,
+            now.clone(),
+        ));
     }
     if let Some((reason, message)) = unready.as_ref().filter(|_| stalled) {
         let status = ConditionStatus::True;
-        conditions.push(condition(condition::STALLED, status, reason, message.clone(), generation, now.clone()));
+        conditions.push(condition(condition::STALLED, status, *reason, message.clone(), generation, now.clone()));
     }
     if !drift.is_empty() {
         let fields: Vec<&str> = drift.iter().map(|drift| drift.field.as_str()).collect();
         let message = format!("differs in {}", fields.join(", "));
         let status = ConditionStatus::True;
-        conditions.push(condition(condition::DRIFTED, status, "Differs", message, generation, now.clone()));
+        conditions.push(condition(condition::DRIFTED, status, Reason::Differs, message, generation, now.clone()));
     }
     TopicStatus {
         observed_generation: generation,
@@ -70,10 +78,10 @@ pub fn status(
     }
 }
 
-fn ready(unready: Option<&(&'static str, String)>, generation: Option<i64>, now: &Time) -> Condition {
+fn ready(unready: Option<&(Reason, String)>, generation: Option<i64>, now: &Time) -> Condition {
     let (status, reason, message) = match unready {
         Some((reason, message)) => (false, *reason, message.clone()),
-        None => (true, "Serving", "the topic is as its resource says".to_owned()),
+        None => (true, Reason::Serving, "the topic is as its resource says".to_owned()),
     };
     condition(condition::READY, status.into(), reason, message, generation, now.clone())
 }
