@@ -16,6 +16,7 @@ use taffrail_operator::kubernetes::cache::{Cache, Key};
 use taffrail_operator::kubernetes::caches::Caches;
 use taffrail_operator::kubernetes::events::Events;
 use taffrail_operator::kubernetes::keeper::{Defaults, Inbox, Keeper};
+use taffrail_operator::kubernetes::metrics::Metrics;
 use taffrail_operator::kubernetes::topics;
 use taffrail_operator::kubernetes::wanted::{Wanted, validate};
 use taffrail_operator::platform::Platform;
@@ -56,8 +57,16 @@ impl Stage {
         let (key, client) = (Key::new("shop", "log"), api.client());
         let defaults = Defaults { image: Some("taffrail:1".to_owned()), epoch: 1 };
         let events = Events::new(client.clone(), "test");
-        let keeper =
-            Keeper::new(key, Kube::new(client), Arc::clone(&caches), events, Arc::new(Inbox::default()), defaults);
+        let metrics = Metrics::new(Arc::clone(&caches)).unwrap();
+        let keeper = Keeper::new(
+            key,
+            Kube::new(client),
+            Arc::clone(&caches),
+            events,
+            Arc::new(Inbox::default()),
+            defaults,
+            metrics,
+        );
         Self { api, caches, keeper }
     }
 

@@ -82,6 +82,14 @@ pub mod condition {
     pub const UNDER_MIN_ISR: &str = "UnderMinIsr";
     /// Two resources claim the same thing.
     pub const CONFLICT: &str = "Conflict";
+    /// There is an active controller.
+    pub const QUORUM_HEALTHY: &str = "QuorumHealthy";
+    /// A restart waits.
+    pub const ROLLOUT_BLOCKED: &str = "RolloutBlocked";
+    /// A node cannot leave.
+    pub const SCALE_DOWN_BLOCKED: &str = "ScaleDownBlocked";
+    /// The operator keeps its hands off.
+    pub const PAUSED: &str = "Paused";
     /// A reset of a group's offsets waits.
     pub const RESET_BLOCKED: &str = "ResetBlocked";
     /// A reset of a group's offsets was done.

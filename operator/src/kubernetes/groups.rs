@@ -21,6 +21,7 @@ use super::claims::{Claim, claims};
 use super::conditions::{carried_over, now};
 use super::events::Events;
 use super::keeper::Inbox;
+use super::metrics::{Metrics, Outcome, PassOf};
 use super::names::{KAFKA_PORT, MANAGER, Role};
 use super::observed::place;
 use super::wanted::{Wanted, validate};
@@ -61,13 +62,14 @@ pub struct GroupKeeper {
     inbox: Arc<Inbox>,
     client: GroupClient,
     reports: Reports,
+    metrics: Metrics,
 }
 
 impl GroupKeeper {
     /// One for the Cluster of this key.
-    pub fn new(key: Key, kube: Kube, caches: Arc<Caches>, events: Events, inbox: Arc<Inbox>) -> Self {
+    pub fn new(key: Key, caches: Arc<Caches>, inbox: Arc<Inbox>, reports: Reports, metrics: Metrics) -> Self {
         let client = GroupClient::new(MANAGER, ANSWER_TIMEOUT);
-        Self { key, caches, inbox, client, reports: Reports::new(kube, events) }
+        Self { key, caches, inbox, client, reports, metrics }
     }
 
     /// Works without end.
@@ -93,7 +95,10 @@ impl GroupKeeper {
         let pods = self.caches.pods_of(&wanted.names);
         let brokers = pods.iter().filter(|(node, _)| node.role == Role::Broker);
         self.client.set_places(brokers.filter_map(|(node, pod)| Some((node.id, place(pod, KAFKA_PORT)?))).collect());
+        let began = time::monotonic();
         let outcome = pass(&mut self.reports, &wanted, &mut self.client, &groups, &removed).await;
+        let ended = if outcome.is_waiting { Outcome::Waiting } else { Outcome::Done };
+        self.metrics.note(PassOf::ConsumerGroups, ended, began.elapsed());
         self.inbox.groups.removed.lock().extend(outcome.undone);
         if outcome.is_waiting { BUSY } else { LOOK_EVERY }
     }

@@ -15,9 +15,10 @@ use super::api::Kube;
 use super::cache::Key;
 use super::caches::{Caches, News};
 use super::events::Events;
-use super::groups::GroupKeeper;
+use super::groups::{GroupKeeper, Reports};
 use super::keeper::{Defaults, Inbox, Keeper};
 use super::lease::{Elector, LeaseLost};
+use super::metrics::Metrics;
 
 /// Pause between looks whether the watches have listed what there is.
 const SYNC_POLL: Duration = Duration::from_millis(20);
@@ -97,12 +98,22 @@ pub struct Operator {
     client: Client,
     options: OperatorOptions,
     caches: Arc<Caches>,
+    metrics: Metrics,
 }
 
 impl Operator {
     /// An operator that speaks to the API server of `client`.
-    pub fn new(client: Client, options: OperatorOptions) -> Self {
-        Self { client, options, caches: Arc::new(Caches::default()) }
+    ///
+    /// # Errors
+    /// When two metrics have the same name.
+    pub fn new(client: Client, options: OperatorOptions) -> prometheus::Result<Self> {
+        let caches = Arc::new(Caches::default());
+        Ok(Self { client, options, metrics: Metrics::new(Arc::clone(&caches))?, caches })
+    }
+
+    /// What it tells of itself.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// What tells whether everything that there is has been listed once.
@@ -152,6 +163,7 @@ impl Operator {
             () = stop.triggered() => return Ok(()),
         };
         tracing::info!(instance = self.options.instance, epoch, "this operator leads");
+        self.metrics.set_leads(true);
         // Keepers stop before the Lease goes to anybody else.
         let leading = Shutdown::new();
         let outcome = {
@@ -164,6 +176,7 @@ impl Operator {
                 }
             }
         };
+        self.metrics.set_leads(false);
         leading.trigger();
         keepers.ended().await;
         if outcome.is_ok() {
@@ -187,8 +200,9 @@ impl Operator {
         let kube = Kube::new(self.client.clone());
         let events = Events::new(self.client.clone(), &self.options.instance);
         let caches = || Arc::clone(&self.caches);
-        let groups = GroupKeeper::new(key.clone(), kube.clone(), caches(), events.clone(), Arc::clone(&inbox));
-        let keeper = Keeper::new(key.clone(), kube, caches(), events, inbox, defaults);
+        let (reports, metrics) = (Reports::new(kube.clone(), events.clone()), || self.metrics.clone());
+        let groups = GroupKeeper::new(key.clone(), caches(), Arc::clone(&inbox), reports, metrics());
+        let keeper = Keeper::new(key.clone(), kube, caches(), events, inbox, defaults, metrics());
         let (keepers, stop) = (Arc::clone(keepers), stop.clone());
         task::spawn(async move {
             // Groups are looked at beside: their coordinators may take long to answer, and no roll waits for them.

@@ -242,23 +242,28 @@ fn conditions(facts: &Facts<'_>) -> Vec<Condition> {
     let mut conditions = vec![
         state(condition::READY, is_ready, ready_reason, ready_message),
         state(condition::RECONCILING, !done, reason, message),
-        state("QuorumHealthy", has_quorum, if has_quorum { Reason::Active } else { Reason::NoneActive }, String::new()),
+        state(
+            condition::QUORUM_HEALTHY,
+            has_quorum,
+            if has_quorum { Reason::Active } else { Reason::NoneActive },
+            String::new(),
+        ),
     ];
     if let Some(refused) = facts.settings_refused {
         conditions.push(state(condition::STALLED, true, Reason::SettingsRefused, refused.to_owned()));
     }
     if let Some(Move::Refused(_, text)) = facts.moving {
-        conditions.push(state("ScaleDownBlocked", true, Reason::Refused, text.clone()));
+        conditions.push(state(condition::SCALE_DOWN_BLOCKED, true, Reason::Refused, text.clone()));
     }
     if facts.wanted.paused {
-        conditions.push(state("Paused", true, Reason::Asked, "the operator keeps its hands off".to_owned()));
+        conditions.push(state(condition::PAUSED, true, Reason::Asked, "the operator keeps its hands off".to_owned()));
     }
     if let Step::Wait(blocks) = facts.step
         && let Some(first) = blocks.iter().find(|block| block.rule.is_news() && facts.is_rolling())
     {
         let more = blocks.len() - 1;
         let text = if more > 0 { format!("{first}, and {more} more") } else { first.to_string() };
-        conditions.push(state("RolloutBlocked", true, first.rule.reason(), text));
+        conditions.push(state(condition::ROLLOUT_BLOCKED, true, first.rule.reason(), text));
     }
     conditions
 }

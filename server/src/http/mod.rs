@@ -90,8 +90,13 @@ impl Health {
     pub(crate) fn add_controllers(&self, views: Vec<ControllerView>) -> prometheus::Result<()> {
         let registry = Registry::new();
         registry.register(Box::new(ControllerMetrics::new(views)?))?;
-        self.registries.lock().push(registry);
+        self.add_registry(registry);
         Ok(())
+    }
+
+    /// Tells these metrics of another role too.
+    pub(crate) fn add_registry(&self, registry: Registry) {
+        self.registries.lock().push(registry);
     }
 
     /// Whether clients are served from now on.

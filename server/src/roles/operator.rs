@@ -60,7 +60,8 @@ async fn serve(args: &OperatorArgs, options: &Options) -> anyhow::Result<Exit> {
     if let Some(file) = &args.apply {
         task::spawn(Brought::read(file.clone())?.create_missing(client.clone(), stop.clone()));
     }
-    let operator = Operator::new(client, wanted);
+    let operator = Operator::new(client, wanted)?;
+    health.add_registry(operator.metrics().registry().clone());
     let is_synced = operator.synced();
     task::spawn_until(stop.clone(), async move {
         while !is_synced() {

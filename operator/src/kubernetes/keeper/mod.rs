@@ -29,6 +29,7 @@ use super::events::Events;
 use super::groups::GroupInbox;
 use super::identity::{Identity, IdentityError};
 use super::link::{Link, Member};
+use super::metrics::{self, Metrics, PassOf};
 use super::names::{CONTROLLER_PORT, Node, Role};
 use super::observed::{Observed, place, present, view};
 use super::rollout::{Block, Step, View, plan, plan_stop};
@@ -112,6 +113,7 @@ pub struct Keeper {
     events: Events,
     inbox: Arc<Inbox>,
     defaults: Defaults,
+    metrics: Metrics,
     /// The resource that is kept: one that was created anew under its name is another one.
     uid: String,
     trust: Option<ClusterSecret>,
@@ -155,9 +157,10 @@ impl Keeper {
         events: Events,
         inbox: Arc<Inbox>,
         defaults: Defaults,
+        metrics: Metrics,
     ) -> Self {
         let (uid, since) = (String::new(), BTreeMap::new());
-        Self { key, kube, caches, events, inbox, defaults, uid, trust: None, link: None, since }
+        Self { key, kube, caches, events, inbox, defaults, metrics, uid, trust: None, link: None, since }
     }
 
     /// Works until the Cluster is gone, or the word to stop.
@@ -165,7 +168,15 @@ impl Keeper {
         let mut pause = RETRY_MIN;
         while !stop.is_triggered() {
             let Some(resource) = self.caches.clusters.get(&self.key.namespace, &self.key.name) else { return };
-            let again = match self.pass(&resource).await {
+            let began = time::monotonic();
+            let passed = self.pass(&resource).await;
+            let outcome = match &passed {
+                Ok(again) if *again >= RESYNC => metrics::Outcome::Done,
+                Ok(_) => metrics::Outcome::Waiting,
+                Err(_) => metrics::Outcome::Failed,
+            };
+            self.metrics.note(PassOf::Cluster, outcome, began.elapsed());
+            let again = match passed {
                 Ok(again) => {
                     pause = RETRY_MIN;
                     again

@@ -55,13 +55,14 @@ impl Keeper {
         let is_seen = is_done && self.is_current(scene);
         after.observed_generation = if is_seen { scene.wanted.generation } else { before.observed_generation };
         let blocked = waits_for(&outcome.step).iter().find(|block| block.rule.is_news() && facts.is_rolling());
-        if let Some(block) = blocked.filter(|_| !has_any(&before, "RolloutBlocked")) {
+        if let Some(block) = blocked.filter(|_| !has_any(&before, condition::ROLLOUT_BLOCKED)) {
             self.events.tell(&*scene.resource, EventReason::RolloutBlocked, block.to_string()).await;
         }
         if let Some(refused) = refused.filter(|refused| !has_told(&before, condition::STALLED, refused)) {
             self.events.tell(&*scene.resource, EventReason::SettingsRefused, refused).await;
         }
-        if let Some(Move::Refused(_, text)) = outcome.moving.as_ref().filter(|_| !has_any(&before, "ScaleDownBlocked"))
+        if let Some(Move::Refused(_, text)) =
+            outcome.moving.as_ref().filter(|_| !has_any(&before, condition::SCALE_DOWN_BLOCKED))
         {
             self.events.tell(&*scene.resource, EventReason::ScaleDownBlocked, text.clone()).await;
         }
