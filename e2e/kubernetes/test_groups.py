@@ -86,3 +86,18 @@ def test_a_group_goes_with_its_resource_if_that_says_so(release, cluster, topic)
         eventually(lambda: state_of(connection, gone), wanted=lambda state: state == DEAD, timeout_s=WAIT_S, what="no group")
     with coordinator(cluster, kept).connect() as connection:
         assert committed(connection, kept, topic) == 3
+
+
+@pytest.mark.long
+def test_lag_that_lasts_is_a_condition_until_it_is_gone(release, cluster, topic):
+    group = unique("slow")
+    with coordinator(cluster, group).connect() as connection:
+        assert commit(connection, group, topic, 3) == errors.NONE
+        release.kubectl.apply(consumer_group(group, lag={"warn": 5, "window": "10s"}))
+        lagging = release.kubectl.wait_for_condition(GROUPS, group, "Lagging", reason="LagHigh", timeout_s=WAIT_S)
+        assert lagging["message"].startswith("7 records behind")
+        assert commit(connection, group, topic, RECORDS) == errors.NONE
+    eventually(
+        lambda: release.kubectl.condition(GROUPS, group, "Lagging"),
+        wanted=lambda condition: condition is None, timeout_s=WAIT_S, poll_s=0.5, what="no lag",
+    )

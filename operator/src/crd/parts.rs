@@ -82,6 +82,8 @@ pub mod condition {
     pub const UNDER_MIN_ISR: &str = "UnderMinIsr";
     /// Two resources claim the same thing.
     pub const CONFLICT: &str = "Conflict";
+    /// A group's lag is large, lasts and does not shrink.
+    pub const LAGGING: &str = "Lagging";
     /// There is an active controller.
     pub const QUORUM_HEALTHY: &str = "QuorumHealthy";
     /// A restart waits.

@@ -191,6 +191,12 @@ reasons! {
     NoOffsets, "ConsumerGroup: `ResetBlocked`, `Ready`, `Stalled`",
         "Nothing is committed that could be reset or shifted.",
         "Name the topics in `spec.topics`, and a place that needs no earlier offset.";
+    LagHigh, "ConsumerGroup: `Lagging`",
+        "The group was over `spec.lag.warn` for all of the window, and is not catching up.",
+        "Look for a member that is stuck or slow, and for more records than usual; more members help up to the number of partitions.";
+    LagCritical, "ConsumerGroup: `Lagging`",
+        "The same, and it is over `spec.lag.critical` now.",
+        "The same, now. Records that are deleted before they are read are lost to the group: compare `lagSeconds` with `retention.ms`.";
 }
 
 reasons! {

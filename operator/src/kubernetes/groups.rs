@@ -1,12 +1,12 @@
 //! The ConsumerGroups of one cluster: looked at beside the keeper's passes, over Kafka's protocol.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
 use parking_lot::Mutex;
 use taffrail_client::groups::{GroupClient, GroupsError};
@@ -29,7 +29,7 @@ use crate::crd::parts::{ConditionStatus, DeletionPolicy, Management, condition, 
 use crate::crd::reasons::{EventReason, Reason};
 use crate::crd::{ConsumerGroup, ConsumerGroupStatus};
 use crate::platform::groups::GroupAdmin;
-use crate::reconcile::consumer_group::{self, Applied, ValidGroup};
+use crate::reconcile::consumer_group::{self, Applied, LagWatch, Lagging, ValidGroup};
 
 /// How often groups are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
@@ -166,12 +166,15 @@ pub struct Reports {
     events: Events,
     /// When each report was written last.
     written: BTreeMap<Key, time::Instant>,
+    /// The lag of groups that have an objective.
+    lags: BTreeMap<Key, LagWatch>,
+    began: time::Instant,
 }
 
 impl Reports {
     /// Written through `kube`, and told through `events`.
     pub fn new(kube: Kube, events: Events) -> Self {
-        Self { kube, events, written: BTreeMap::new() }
+        Self { kube, events, written: BTreeMap::new(), lags: BTreeMap::new(), began: time::monotonic() }
     }
 
     /// Looks at one group, does what its resource asks for, and reports. Whether it waits for something.
@@ -216,9 +219,29 @@ impl Reports {
             _ => {}
         }
         let generation = group.metadata.generation;
-        let after = consumer_group::status(valid, &observed, (&plan, &applied), &before, generation, now);
+        let mut after = consumer_group::status(valid, &observed, (&plan, &applied), &before, generation, now);
+        after.conditions.extend(self.lagging(group, valid, after.total_lag, now));
         let is_written = self.write(group, after).await.is_ok();
         Ok(!is_written || matches!(applied, Applied::Blocked(_)))
+    }
+
+    /// The condition of a group whose lag is worth a warning.
+    fn lagging(
+        &mut self,
+        group: &ConsumerGroup,
+        valid: &ValidGroup,
+        lag: Option<i64>,
+        now: &Time,
+    ) -> Option<Condition> {
+        let key = key_of(group);
+        let Some((objective, lag)) = valid.lag.zip(lag) else {
+            self.lags.remove(&key);
+            return None;
+        };
+        let now_ms = i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let Lagging { reason, message } = self.lags.entry(key).or_default().note(objective, now_ms, lag)?;
+        let (type_, holds, generation) = (condition::LAGGING, ConditionStatus::True, group.metadata.generation);
+        Some(condition(type_, holds, reason, message, generation, now.clone()))
     }
 
     /// Writes a report that has news. One whose numbers alone have changed waits for its time.
@@ -228,7 +251,7 @@ impl Reports {
         if after == before {
             return Ok(());
         }
-        let key = Key::new(group.namespace().unwrap_or_default(), group.name_any());
+        let key = key_of(group);
         let now = time::monotonic();
         let is_early = self.written.get(&key).is_some_and(|at| now.duration_since(*at) < NUMBERS_EVERY);
         if is_early && without_numbers(&before) == without_numbers(&after) {
@@ -267,11 +290,14 @@ impl Reports {
     }
 
     fn forget_all_but(&mut self, groups: &[Arc<ConsumerGroup>]) {
-        let is_there = |key: &Key| {
-            groups.iter().any(|it| it.name_any() == key.name && it.namespace().as_ref() == Some(&key.namespace))
-        };
-        self.written.retain(|key, _| is_there(key));
+        let there: BTreeSet<Key> = groups.iter().map(|group| key_of(group)).collect();
+        self.written.retain(|key, _| there.contains(key));
+        self.lags.retain(|key, _| there.contains(key));
     }
+}
+
+fn key_of(group: &ConsumerGroup) -> Key {
+    Key::new(group.namespace().unwrap_or_default(), group.name_any())
 }
 
 /// A report without what may change at any moment.

@@ -6,12 +6,14 @@
 mod apply;
 mod build;
 mod fetch;
+mod lag;
 mod status;
 mod validate;
 
 pub use apply::{Applied, apply};
 pub use build::{Blocked, GroupPlan, ResetPlan, build};
 pub use fetch::{ObservedGroup, fetch};
+pub use lag::{LagWatch, Lagging, Objective};
 pub use status::status;
 pub use validate::{Target, ValidGroup, ValidReset, group_id, validate};
 

@@ -6,6 +6,7 @@ use kube::ResourceExt;
 use taffrail_client::groups::TopicPartition;
 use taffrail_core::ids::Offset;
 
+use super::lag::Objective;
 use crate::crd::consumer_group::{IfActive, Reset, ResetTo};
 use crate::crd::parts::{DeletionPolicy, Management};
 use crate::crd::{ConsumerGroup, ConsumerGroupSpec};
@@ -21,6 +22,8 @@ pub struct ValidGroup {
     pub management: Management,
     /// A change of the group's offsets.
     pub reset: Option<ValidReset>,
+    /// What its lag is to stay under.
+    pub lag: Option<Objective>,
     /// What happens to the group when its resource goes.
     pub deletion_policy: DeletionPolicy,
 }
@@ -66,6 +69,10 @@ pub fn validate(group: &ConsumerGroup) -> Result<ValidGroup, Vec<String>> {
     let spec = &group.spec;
     let mut problems = not_acted_on(spec);
     let reset = spec.reset.as_ref().and_then(|reset| validate_reset(reset, &mut problems));
+    let lag = spec.lag.as_ref().map_or(Ok(None), Objective::read).unwrap_or_else(|problem| {
+        problems.push(problem);
+        None
+    });
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -74,6 +81,7 @@ pub fn validate(group: &ConsumerGroup) -> Result<ValidGroup, Vec<String>> {
         topics: spec.topics.iter().cloned().collect(),
         management: spec.management,
         reset,
+        lag,
         deletion_policy: spec.deletion_policy,
     })
 }
@@ -84,7 +92,6 @@ fn not_acted_on(spec: &ConsumerGroupSpec) -> Vec<String> {
     let fields = [
         (spec.initial_offsets.is_some(), "initialOffsets"),
         (spec.dead_letter.is_some(), "deadLetter"),
-        (spec.lag.is_some(), "lag"),
         (spec.group_config.is_some(), "groupConfig"),
         (parks, "reset.ifActive: Park"),
     ];
