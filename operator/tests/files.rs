@@ -99,6 +99,12 @@ fn mistakes_in_a_topic_are_told_with_place_field_and_nearest_name() {
     }
 }
 
+fn group(name: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: taffrail.dev/v1alpha1\nkind: ConsumerGroup\nmetadata: {{name: {name}}}\nspec: {{clusterRef: {{name: dev}}, {spec}}}\n"
+    )
+}
+
 #[test]
 fn mistakes_around_a_resource_are_told() {
     let head = "apiVersion: taffrail.dev/v1alpha1\n";
@@ -149,10 +155,16 @@ fn mistakes_around_a_resource_are_told() {
             "metadata.name: Cluster default/dev is written twice, first at a.yaml:1",
         ),
         (format!("{cluster}{{}}\n---\n{}", topic("").replace("dev", "deb")), "apiVersion: "),
+        (group("a", "groupConfig: {sessionTimeoutMs: 5000}"), "a.yaml:4:31: spec.groupConfig: not acted on yet"),
+        (group("a", "reset: {requestId: a, to: Offset}"), "spec.reset.to: Offset needs the field of that name"),
+        (group("a", "reset: {requestId: a, to: Latest, offset: 3}"), "spec.reset.to: Latest needs the field of"),
+        (group("a", "reset: {requestId: a, to: Latest}"), "spec.reset: management: Observe only watches"),
+        (group("a", "lag: {warn: 5, critical: 2}"), "spec.lag: warn: 5 must be at or under critical, 2"),
         (
-            format!("{head}kind: ConsumerGroup\nmetadata: {{name: g}}\nspec: {{clusterRef: {{name: dev}}}}"),
-            "kind: not acted on yet",
+            format!("{}---\n{}", group("a", "groupId: g"), group("b", "groupId: g")),
+            "spec.groupId: the group g has a resource already, at a.yaml:1",
         ),
+        (format!("{cluster}{{}}\n---\n{}", group("a", "").replace("dev", "deb")), "there is no Cluster deb"),
     ];
     for (text, expected) in cases {
         let said = take(&text).unwrap_err();

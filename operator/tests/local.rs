@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
 
 mod memory_controller;
+#[allow(dead_code, reason = "tests of groups use more of it")]
+mod memory_groups;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -11,11 +13,13 @@ use taffrail_core::config::Overrides;
 use taffrail_core::control::{AlterConfigs, Command, ConfigAlteration, ConfigChanges, DeleteTopics, TopicRef};
 use taffrail_core::event::ConfigResource;
 use taffrail_core::ids::BrokerId;
-use taffrail_operator::local::{LocalOperator, Pass, load};
+use taffrail_operator::local::{LocalGroups, LocalOperator, Pass, load};
 use taffrail_operator::platform::Platform;
 use taffrail_operator::platform::local::LocalPlatform;
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{task, time};
+
+use memory_groups::MemoryGroups;
 
 fn topic(name: &str, spec: &str) -> String {
     format!(
@@ -267,7 +271,7 @@ fn editing_the_file_is_applied_while_it_runs_and_a_broken_file_is_not() {
         let Bench { dir, platform, operator } = bench;
         let path = dir.path().join("a.yaml");
         let stop = Shutdown::new();
-        let running = task::spawn_local(operator.run(pass, stop.clone()));
+        let running = task::spawn_local(operator.run(pass, LocalGroups::new(MemoryGroups::default()), stop.clone()));
         let names = || topics(&platform).into_iter().map(|topic| topic.0).collect::<Vec<_>>();
 
         // The watch starts with the first tick of the task, so an edit is repeated until it is seen.

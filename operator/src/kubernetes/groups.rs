@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use parking_lot::Mutex;
 use taffrail_client::groups::{GroupClient, GroupsError};
-use taffrail_core::errors::ErrorCode;
 use taffrail_runtime::time;
 use tokio::sync::Notify;
 
@@ -25,26 +24,19 @@ use super::metrics::{Metrics, Outcome, PassOf};
 use super::names::{KAFKA_PORT, MANAGER, Role};
 use super::observed::place;
 use super::wanted::{Wanted, validate};
-use crate::crd::parts::{ConditionStatus, DeletionPolicy, Management, condition, not_acted_on};
+use crate::crd::parts::{ConditionStatus, condition, not_acted_on};
 use crate::crd::reasons::{EventReason, Reason};
 use crate::crd::{ConsumerGroup, ConsumerGroupStatus};
 use crate::platform::groups::GroupAdmin;
-use crate::reconcile::consumer_group::{self, Applied, LagWatch, Lagging, ValidGroup};
-
-/// How often groups are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(20);
-
-/// The same while one waits for something that may be over soon.
-const BUSY: Duration = Duration::from_secs(2);
+use crate::reconcile::consumer_group::{
+    self, ANSWER_TIMEOUT, Applied, Flaw, LOOK_EVERY, LOOK_EVERY_BUSY, Look, Lookout, Removal, ValidGroup,
+};
 
 /// How often a report is written of which only numbers have changed: what moves fast belongs in metrics.
 const NUMBERS_EVERY: Duration = Duration::from_secs(15);
 
 /// Pause after something happened, so that what happens together is dealt with together.
 const GATHER: Duration = Duration::from_millis(50);
-
-/// How long a broker may take for an answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Hands over what there is to do about groups.
 #[derive(Default)]
@@ -100,7 +92,7 @@ impl GroupKeeper {
         let ended = if outcome.is_waiting { Outcome::Waiting } else { Outcome::Done };
         self.metrics.note(PassOf::ConsumerGroups, ended, began.elapsed());
         self.inbox.groups.removed.lock().extend(outcome.undone);
-        if outcome.is_waiting { BUSY } else { LOOK_EVERY }
+        if outcome.is_waiting { LOOK_EVERY_BUSY } else { LOOK_EVERY }
     }
 }
 
@@ -140,8 +132,8 @@ pub async fn pass(
     for group in looks {
         match consumer_group::validate(&group) {
             Ok(valid) => outcome.is_waiting |= reports.look_at(&group, &valid, admin, &now).await,
-            Err(problems) => {
-                let report = refused(&group, Reason::InvalidSpec, &problems.join("; "), &now);
+            Err(flaws) => {
+                let report = refused(&group, Reason::InvalidSpec, &listed(&flaws), &now);
                 refusals.push((group, report));
             }
         }
@@ -166,15 +158,13 @@ pub struct Reports {
     events: Events,
     /// When each report was written last.
     written: BTreeMap<Key, time::Instant>,
-    /// The lag of groups that have an objective.
-    lags: BTreeMap<Key, LagWatch>,
-    began: time::Instant,
+    lookout: Lookout<Key>,
 }
 
 impl Reports {
     /// Written through `kube`, and told through `events`.
     pub fn new(kube: Kube, events: Events) -> Self {
-        Self { kube, events, written: BTreeMap::new(), lags: BTreeMap::new(), began: time::monotonic() }
+        Self { kube, events, written: BTreeMap::new(), lookout: Lookout::default() }
     }
 
     /// Looks at one group, does what its resource asks for, and reports. Whether it waits for something.
@@ -188,7 +178,9 @@ impl Reports {
         match self.reconcile(group, valid, admin, now).await {
             Ok(is_waiting) => is_waiting,
             Err(error) => {
-                let _ = self.write(group, unreachable(group, &error, now)).await;
+                let before = group.status.clone().unwrap_or_default();
+                let report = consumer_group::unreachable(&before, &error, group.metadata.generation, now);
+                let _ = self.write(group, report).await;
                 true
             }
         }
@@ -202,46 +194,20 @@ impl Reports {
         now: &Time,
     ) -> Result<bool, GroupsError> {
         let before = group.status.clone().unwrap_or_default();
-        let mut observed = consumer_group::fetch(valid, admin).await?;
-        let plan = consumer_group::build(valid, &observed, before.last_reset.as_ref());
-        let applied = consumer_group::apply(valid, &plan, &observed, admin).await?;
+        let about = (&key_of(group), valid, group.metadata.generation);
+        let Look { applied, status } = self.lookout.look(about, &before, admin, now).await?;
         match &applied {
             Applied::Set(change) => {
                 let note = format!("the reset {} set the offsets of {} partitions", change.id, change.after.len());
-                tracing::info!(group = valid.id, "{note}");
                 self.events.tell(group, EventReason::GroupReset, note).await;
-                // As it is now; that it cannot be told must not lose that it was done.
-                observed = consumer_group::fetch(valid, admin).await.unwrap_or(observed);
             }
             Applied::Blocked(blocked) if !has_told(&before, blocked.reason) => {
                 self.events.tell(group, EventReason::ResetBlocked, blocked.message.clone()).await;
             }
             _ => {}
         }
-        let generation = group.metadata.generation;
-        let mut after = consumer_group::status(valid, &observed, (&plan, &applied), &before, generation, now);
-        after.conditions.extend(self.lagging(group, valid, after.total_lag, now));
-        let is_written = self.write(group, after).await.is_ok();
-        Ok(!is_written || matches!(applied, Applied::Blocked(_)))
-    }
-
-    /// The condition of a group whose lag is worth a warning.
-    fn lagging(
-        &mut self,
-        group: &ConsumerGroup,
-        valid: &ValidGroup,
-        lag: Option<i64>,
-        now: &Time,
-    ) -> Option<Condition> {
-        let key = key_of(group);
-        let Some((objective, lag)) = valid.lag.zip(lag) else {
-            self.lags.remove(&key);
-            return None;
-        };
-        let now_ms = i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let Lagging { reason, message } = self.lags.entry(key).or_default().note(objective, now_ms, lag)?;
-        let (type_, holds, generation) = (condition::LAGGING, ConditionStatus::True, group.metadata.generation);
-        Some(condition(type_, holds, reason, message, generation, now.clone()))
+        let is_written = self.write(group, status).await.is_ok();
+        Ok(!is_written || applied.is_waiting())
     }
 
     /// Writes a report that has news. One whose numbers alone have changed waits for its time.
@@ -267,24 +233,17 @@ impl Reports {
 
     /// Deletes the group of a resource that is gone, if that said so, and nobody uses the group.
     async fn delete(&self, gone: &ConsumerGroup, admin: &mut impl GroupAdmin) -> Result<(), GroupsError> {
-        let is_asked = gone.spec.deletion_policy == DeletionPolicy::Delete;
-        if !is_asked || gone.spec.management == Management::Observe {
-            return Ok(());
-        }
         let id = gone.claimed();
-        match admin.delete(&id).await {
-            Ok(()) => {
+        match consumer_group::remove(&id, gone.spec.management, gone.spec.deletion_policy, admin).await? {
+            Removal::Kept | Removal::Absent => {}
+            Removal::Deleted => {
                 let note = format!("the group {id} was deleted, as its resource's deletionPolicy says");
                 self.events.tell(gone, EventReason::GroupDeleted, note).await;
             }
-            Err(error) => match error.refusal() {
-                Some(ErrorCode::NonEmptyGroup) => {
-                    let note = format!("the group {id} has members and stays, although its resource is gone");
-                    self.events.tell(gone, EventReason::GroupKept, note).await;
-                }
-                Some(ErrorCode::GroupIdNotFound) => {}
-                _ => return Err(error),
-            },
+            Removal::HasMembers => {
+                let note = format!("the group {id} has members and stays, although its resource is gone");
+                self.events.tell(gone, EventReason::GroupKept, note).await;
+            }
         }
         Ok(())
     }
@@ -292,7 +251,7 @@ impl Reports {
     fn forget_all_but(&mut self, groups: &[Arc<ConsumerGroup>]) {
         let there: BTreeSet<Key> = groups.iter().map(|group| key_of(group)).collect();
         self.written.retain(|key, _| there.contains(key));
-        self.lags.retain(|key, _| there.contains(key));
+        self.lookout.retain(|key| there.contains(key));
     }
 }
 
@@ -312,6 +271,10 @@ fn has_told(status: &ConsumerGroupStatus, reason: Reason) -> bool {
     status.conditions.iter().any(|found| found.type_ == condition::RESET_BLOCKED && found.reason == reason.name())
 }
 
+fn listed(flaws: &[Flaw]) -> String {
+    flaws.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
 /// The report about a resource that cannot be acted on.
 fn refused(group: &ConsumerGroup, reason: Reason, message: &str, now: &Time) -> ConsumerGroupStatus {
     let generation = group.metadata.generation;
@@ -327,15 +290,5 @@ fn conflict(group: &ConsumerGroup, owner: &str, now: &Time) -> ConsumerGroupStat
     let generation = group.metadata.generation;
     let (type_, holds) = (condition::CONFLICT, ConditionStatus::True);
     status.conditions.push(condition(type_, holds, Reason::OwnedByAnother, message, generation, now.clone()));
-    status
-}
-
-/// The report about a group of which nothing can be told now: the rest stays as it was seen last.
-fn unreachable(group: &ConsumerGroup, error: &GroupsError, now: &Time) -> ConsumerGroupStatus {
-    let mut status = group.status.clone().unwrap_or_default();
-    let (type_, holds) = (condition::READY, ConditionStatus::Unknown);
-    let ready = condition(type_, holds, Reason::Unreachable, error.to_string(), group.metadata.generation, now.clone());
-    status.conditions.retain(|found| found.type_ != condition::READY);
-    status.conditions.insert(0, ready);
     status
 }

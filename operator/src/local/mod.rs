@@ -1,20 +1,26 @@
 //! The operator of one process: keeps a cluster as its files say, also while they are edited.
 
+mod groups;
 mod report;
 mod watch;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::time;
 
+use groups::GroupInbox;
+pub use groups::{Groups, LocalGroups};
 pub use report::{Pass, TopicReport};
 use watch::FileWatch;
 
+use crate::platform::groups::GroupAdmin;
 use crate::platform::{Platform, PlatformError};
 use crate::reconcile::cluster::ValidCluster;
 use crate::reconcile::topic::{TopicPlan, ValidTopic};
@@ -38,6 +44,7 @@ pub struct LocalOperator<P> {
     removed: BTreeMap<String, ValidTopic>,
     /// A pass was made over `desired`.
     passed: bool,
+    groups: Arc<GroupInbox>,
 }
 
 /// Reads and validates files, for a start or a check.
@@ -59,12 +66,15 @@ impl<P: Platform> LocalOperator<P> {
     /// An operator for a cluster that was started as `desired` says, from `files`.
     pub fn new(platform: P, files: Vec<PathBuf>, desired: Desired) -> Self {
         let started = desired.cluster.clone().unwrap_or_default();
-        Self { platform, files, started, desired, removed: BTreeMap::new(), passed: false }
+        let groups = Arc::new(GroupInbox::default());
+        groups.want(desired.groups.clone());
+        Self { platform, files, started, desired, removed: BTreeMap::new(), passed: false, groups }
     }
 
     /// Takes over what is wanted from now on. Topics that are not in it any more are dealt with by the next pass.
     pub fn want(&mut self, desired: Desired) {
         self.passed = false;
+        self.groups.want(desired.groups.clone());
         let before = std::mem::replace(&mut self.desired, desired);
         let gone = before.topics.into_iter().filter(|(name, _)| !self.desired.topics.contains_key(name));
         self.removed.extend(gone);
@@ -110,9 +120,14 @@ impl<P: Platform> LocalOperator<P> {
         Ok(pass)
     }
 
-    /// Watches the files and the metadata until the word to stop comes. `first` is the report of the pass that the
-    /// caller has made.
-    pub async fn run(mut self, first: Pass, stop: Shutdown) {
+    /// Watches the files, the metadata and the consumer groups until the word to stop comes. `first` is the report of the
+    /// pass that the caller has made.
+    pub async fn run<A: GroupAdmin>(self, first: Pass, groups: LocalGroups<A>, stop: Shutdown) {
+        let inbox = Arc::clone(&self.groups);
+        join(self.follow(first, &stop), groups.run(&inbox, &stop)).await;
+    }
+
+    async fn follow(mut self, first: Pass, stop: &Shutdown) {
         let mut watch = FileWatch::new(&self.files);
         let mut ticks = time::interval(POLL);
         let mut last = first;
@@ -120,14 +135,15 @@ impl<P: Platform> LocalOperator<P> {
         let mut due = false;
         let mut polls = 0;
         while !stop.is_triggered() {
-            tick_or_stop(&mut ticks, &stop).await;
+            tick_or_stop(&mut ticks, stop).await;
             if stop.is_triggered() {
                 return;
             }
             if watch.settled_on_a_change() {
                 match load(&self.files) {
                     Ok(desired) => {
-                        tracing::info!(files = self.files.len(), topics = desired.topics.len(), "the files changed");
+                        let (topics, groups) = (desired.topics.len(), desired.groups.len());
+                        tracing::info!(files = self.files.len(), topics, groups, "the files changed");
                         self.want(desired);
                         due = true;
                     }

@@ -9,6 +9,8 @@ pub mod cluster;
 pub mod consumer_group;
 pub mod topic;
 
+use std::collections::BTreeMap;
+
 use crate::yaml::{Problem, Problems, Resources};
 
 /// All resources, validated.
@@ -17,7 +19,9 @@ pub struct Desired {
     /// The cluster, if a resource describes it.
     pub cluster: Option<cluster::ValidCluster>,
     /// Topics, by name of the topic.
-    pub topics: std::collections::BTreeMap<String, topic::ValidTopic>,
+    pub topics: BTreeMap<String, topic::ValidTopic>,
+    /// Consumer groups, by id of the group.
+    pub groups: BTreeMap<String, consumer_group::ValidGroup>,
 }
 
 /// Turns resources into what is wanted, for a platform that runs one cluster.
@@ -28,6 +32,6 @@ pub fn validate(resources: &Resources) -> Result<Desired, Problems> {
     let mut problems: Vec<Problem> = acted::refused(resources);
     let cluster = cluster::validate(&resources.clusters, &mut problems);
     let topics = topic::validate(&resources.topics, cluster.as_ref(), &mut problems);
-    consumer_group::refuse(&resources.groups, &mut problems);
-    if problems.is_empty() { Ok(Desired { cluster, topics }) } else { Err(Problems(problems)) }
+    let groups = consumer_group::validate_files(&resources.groups, cluster.as_ref(), &mut problems);
+    if problems.is_empty() { Ok(Desired { cluster, topics, groups }) } else { Err(Problems(problems)) }
 }

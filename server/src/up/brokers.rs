@@ -1,6 +1,7 @@
 //! The brokers of `up`: one, or several, each with a port and a folder of its own.
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -113,6 +114,16 @@ fn nth_address(first: SocketAddr, nth: u16) -> anyhow::Result<SocketAddr> {
     }
 }
 
+/// Where something that listens at `bound` is reached from the same machine.
+fn from_here(bound: SocketAddr) -> SocketAddr {
+    let ip = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, bound.port())
+}
+
 impl Brokers {
     /// Brings all into the cluster. They take no clients yet.
     ///
@@ -160,6 +171,12 @@ impl Brokers {
         self.roles[0].handle()
     }
 
+    /// Where each takes clients, as this process reaches it. To be asked before it does.
+    pub(super) fn places(&self) -> std::io::Result<BTreeMap<i32, String>> {
+        let place = |(id, socket): (i32, &TcpListener)| Ok((id, from_here(socket.local_addr()?).to_string()));
+        (1..).zip(&self.sockets).map(place).collect()
+    }
+
     /// Takes clients from now on.
     pub(super) fn serve(&mut self) {
         for (role, socket) in self.roles.iter_mut().zip(self.sockets.drain(..)) {
@@ -193,6 +210,8 @@ mod tests {
         assert_eq!(port("127.0.0.1:9092", 0).unwrap(), 9092);
         assert_eq!(port("127.0.0.1:9092", 2).unwrap(), 9094);
         assert_eq!(port("[::1]:0", 2).unwrap(), 0);
+        let here = |bound: &str| from_here(bound.parse().unwrap()).to_string();
+        assert_eq!([here("0.0.0.0:1"), here("[::]:1"), here("10.0.0.1:1")], ["127.0.0.1:1", "[::1]:1", "10.0.0.1:1"]);
         assert!(port("127.0.0.1:65535", 1).unwrap_err().to_string().contains("above 65535"));
     }
 }

@@ -16,7 +16,7 @@ use anyhow::{Context, bail};
 use futures::future::{Either, select};
 use taffrail_broker::Broker;
 use taffrail_client::controller::ControllerClient;
-use taffrail_operator::local::{self, LocalOperator};
+use taffrail_operator::local::{self, LocalGroups, LocalOperator};
 use taffrail_operator::platform::PlatformError;
 use taffrail_operator::platform::local::LocalPlatform;
 use taffrail_operator::reconcile::Desired;
@@ -203,9 +203,10 @@ async fn start(plan: &Plan<'_>, desired: Desired, health: &Health) -> anyhow::Re
     let mut operator = LocalOperator::new(platform, args.files.clone(), desired);
     let first = operator.pass().await?;
     first.log(&local::Pass::default());
+    let groups = LocalGroups::at(brokers.places()?);
     brokers.serve();
     health.set_ready(true);
-    let operator = task::spawn(operator.run(first.clone(), stop.clone()));
+    let operator = task::spawn(operator.run(first.clone(), groups, stop.clone()));
     Ok((Running { quorum, brokers, operator, _shards: shards, stop, metrics }, first))
 }
 

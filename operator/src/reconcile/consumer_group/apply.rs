@@ -22,6 +22,13 @@ pub enum Applied {
     Blocked(Blocked),
 }
 
+impl Applied {
+    /// Whether it waits for something, so that it should be looked at again soon.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self, Self::Blocked(_))
+    }
+}
+
 /// Does what the plan says. The coordinator has the last word on whether the group is empty and the reset is a new one:
 /// what was seen before may be over.
 ///

@@ -29,14 +29,19 @@ impl Objective {
     /// What a resource says; `None` if it sets no limit.
     ///
     /// # Errors
-    /// A window that is no length of time.
+    /// A window that is no length of time, or a warning above the alarm.
     pub fn read(raw: &LagObjective) -> Result<Option<Self>, String> {
         let window_ms = match &raw.window {
             None => WINDOW_MS,
             Some(text) => {
-                milliseconds(text).ok_or_else(|| format!("spec.lag.window: {text} is no length of time, such as 5m"))?
+                milliseconds(text).ok_or_else(|| format!("window: {text} is no length of time, such as 5m"))?
             }
         };
+        if let (Some(warn), Some(critical)) = (raw.warn, raw.critical)
+            && warn > critical
+        {
+            return Err(format!("warn: {warn} must be at or under critical, {critical}"));
+        }
         let limits = raw.warn.or(raw.critical).map(|warn| Self { warn, critical: raw.critical, window_ms });
         Ok(limits)
     }

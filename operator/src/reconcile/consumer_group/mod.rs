@@ -6,23 +6,28 @@
 mod apply;
 mod build;
 mod fetch;
+mod files;
 mod lag;
+mod lookout;
 mod status;
 mod validate;
+
+use std::time::Duration;
 
 pub use apply::{Applied, apply};
 pub use build::{Blocked, GroupPlan, ResetPlan, build};
 pub use fetch::{ObservedGroup, fetch};
+pub use files::validate_files;
 pub use lag::{LagWatch, Lagging, Objective};
-pub use status::status;
-pub use validate::{Target, ValidGroup, ValidReset, group_id, validate};
+pub use lookout::{Look, Lookout, Removal, remove};
+pub use status::{status, unreachable};
+pub use validate::{Flaw, Target, ValidGroup, ValidReset, group_id, validate};
 
-use crate::crd::ConsumerGroup;
-use crate::yaml::{Loaded, Problem};
+/// How often groups are looked at.
+pub const LOOK_EVERY: Duration = Duration::from_secs(20);
 
-/// Refuses every ConsumerGroup of a file by name: `taffrail up` does not act on them yet.
-pub fn refuse(groups: &[Loaded<ConsumerGroup>], problems: &mut Vec<Problem>) {
-    for group in groups {
-        problems.push(group.problem(&["kind"], "not acted on yet: take the ConsumerGroup out"));
-    }
-}
+/// The same while one waits for something that may be over soon.
+pub const LOOK_EVERY_BUSY: Duration = Duration::from_secs(2);
+
+/// How long a broker may take for an answer.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use taffrail_client::groups::TopicPartition;
+use taffrail_client::groups::{GroupsError, TopicPartition};
 use taffrail_core::ids::Offset;
 
 use super::apply::Applied;
@@ -52,6 +52,21 @@ pub fn status(
     status.protocol = Some(description.protocol.clone()).filter(|protocol| !protocol.is_empty());
     status.members = Some(i32::try_from(description.members).unwrap_or(i32::MAX));
     report_lag(valid, observed, &mut status);
+    status
+}
+
+/// The report about a group of which nothing can be told now: the rest stays as it was seen last.
+pub fn unreachable(
+    before: &ConsumerGroupStatus,
+    error: &GroupsError,
+    generation: Option<i64>,
+    now: &Time,
+) -> ConsumerGroupStatus {
+    let mut status = before.clone();
+    let (type_, holds) = (condition::READY, ConditionStatus::Unknown);
+    let ready = condition(type_, holds, Reason::Unreachable, error.to_string(), generation, now.clone());
+    status.conditions.retain(|found| found.type_ != condition::READY);
+    status.conditions.insert(0, ready);
     status
 }
 

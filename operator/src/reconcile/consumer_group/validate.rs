@@ -1,6 +1,7 @@
 //! From the raw spec to one that makes sense.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::fmt;
 
 use kube::ResourceExt;
 use taffrail_client::groups::TopicPartition;
@@ -56,6 +57,27 @@ pub enum Target {
     ShiftBy(i64),
 }
 
+/// What makes no sense in a spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    /// The field, such as `spec.reset.offset`.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl Flaw {
+    fn new(field: &'static str, message: impl Into<String>) -> Self {
+        Self { field, message: message.into() }
+    }
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
 /// Name of the group that a resource is about.
 pub fn group_id(group: &ConsumerGroup) -> String {
     group.spec.group_id.clone().unwrap_or_else(|| group.name_any())
@@ -64,17 +86,17 @@ pub fn group_id(group: &ConsumerGroup) -> String {
 /// Turns the raw spec into one that makes sense.
 ///
 /// # Errors
-/// Everything that does not, with the fields' names. The schema refuses most of it already.
-pub fn validate(group: &ConsumerGroup) -> Result<ValidGroup, Vec<String>> {
+/// Everything that does not. Where an API server has seen it before, its schema has refused most of it already.
+pub fn validate(group: &ConsumerGroup) -> Result<ValidGroup, Vec<Flaw>> {
     let spec = &group.spec;
-    let mut problems = not_acted_on(spec);
-    let reset = spec.reset.as_ref().and_then(|reset| validate_reset(reset, &mut problems));
-    let lag = spec.lag.as_ref().map_or(Ok(None), Objective::read).unwrap_or_else(|problem| {
-        problems.push(problem);
+    let mut flaws = not_acted_on(spec);
+    let reset = spec.reset.as_ref().and_then(|reset| validate_reset(reset, &mut flaws));
+    let lag = spec.lag.as_ref().map_or(Ok(None), Objective::read).unwrap_or_else(|message| {
+        flaws.push(Flaw::new("spec.lag", message));
         None
     });
-    if !problems.is_empty() {
-        return Err(problems);
+    if !flaws.is_empty() {
+        return Err(flaws);
     }
     Ok(ValidGroup {
         id: group_id(group),
@@ -87,42 +109,40 @@ pub fn validate(group: &ConsumerGroup) -> Result<ValidGroup, Vec<String>> {
 }
 
 /// Fields that nothing stands behind yet: nobody is to believe in a limit that is not kept.
-fn not_acted_on(spec: &ConsumerGroupSpec) -> Vec<String> {
+fn not_acted_on(spec: &ConsumerGroupSpec) -> Vec<Flaw> {
     let parks = spec.reset.as_ref().is_some_and(|reset| reset.if_active == IfActive::Park);
     let fields = [
-        (spec.initial_offsets.is_some(), "initialOffsets"),
-        (spec.dead_letter.is_some(), "deadLetter"),
-        (spec.group_config.is_some(), "groupConfig"),
-        (parks, "reset.ifActive: Park"),
+        (spec.initial_offsets.is_some(), "spec.initialOffsets", "not acted on yet: take it out"),
+        (spec.dead_letter.is_some(), "spec.deadLetter", "not acted on yet: take it out"),
+        (spec.group_config.is_some(), "spec.groupConfig", "not acted on yet: take it out"),
+        (parks, "spec.reset.ifActive", "Park is not acted on yet: say Refuse"),
     ];
-    let given = fields.iter().filter(|(is_given, _)| *is_given);
-    given.map(|(_, field)| format!("spec.{field}: not acted on yet: take it out")).collect()
+    let given = fields.into_iter().filter(|(is_given, ..)| *is_given);
+    given.map(|(_, field, message)| Flaw::new(field, message)).collect()
 }
 
-fn validate_reset(reset: &Reset, problems: &mut Vec<String>) -> Option<ValidReset> {
+fn validate_reset(reset: &Reset, flaws: &mut Vec<Flaw>) -> Option<ValidReset> {
     if reset.request_id.is_empty() || reset.request_id.chars().any(char::is_control) {
-        problems.push("spec.reset.requestId: must be a text of one line".to_owned());
+        flaws.push(Flaw::new("spec.reset.requestId", "must be a text of one line"));
     }
     let to = match (reset.to, &reset.timestamp, reset.offset, reset.shift_by) {
-        (ResetTo::Earliest, ..) => Some(Target::Earliest),
-        (ResetTo::Latest, ..) => Some(Target::Latest),
-        (ResetTo::Timestamp, Some(time), ..) => Some(Target::Timestamp(time.0.as_millisecond())),
-        (ResetTo::Offset, _, Some(offset), _) => Some(Target::Offset(offset)),
-        (ResetTo::ShiftBy, .., Some(by)) => Some(Target::ShiftBy(by)),
+        (ResetTo::Earliest, None, None, None) => Some(Target::Earliest),
+        (ResetTo::Latest, None, None, None) => Some(Target::Latest),
+        (ResetTo::Timestamp, Some(time), None, None) => Some(Target::Timestamp(time.0.as_millisecond())),
+        (ResetTo::Offset, None, Some(offset), None) => Some(Target::Offset(offset)),
+        (ResetTo::ShiftBy, None, None, Some(by)) => Some(Target::ShiftBy(by)),
         _ => None,
     };
     if to.is_none() {
-        problems.push(format!("spec.reset: to: {:?} needs the field of that name", reset.to));
+        let message = format!("{:?} needs the field of that name if there is one, and no other", reset.to);
+        flaws.push(Flaw::new("spec.reset.to", message));
+    }
+    if let Some((topic, _)) = reset.partitions.iter().find(|(_, partitions)| partitions.is_empty()) {
+        flaws.push(Flaw::new("spec.reset.partitions", format!("{topic} names no partition")));
     }
     let of_topic = |(topic, partitions): (&String, &Vec<i32>)| {
         partitions.iter().map(|index| TopicPartition::new(topic, *index)).collect::<Vec<_>>()
     };
-    let empty = |partitions: &BTreeMap<String, Vec<i32>>| {
-        partitions.iter().find(|(_, partitions)| partitions.is_empty()).map(|(topic, _)| topic.clone())
-    };
-    if let Some(topic) = empty(&reset.partitions) {
-        problems.push(format!("spec.reset.partitions: {topic} names no partition"));
-    }
     Some(ValidReset {
         id: reset.request_id.clone(),
         to: to?,
