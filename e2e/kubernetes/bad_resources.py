@@ -31,6 +31,10 @@ def resetting(**reset):
     return consumer_group("bad", management="Managed", reset=reset)
 
 
+def beginning(start, **spec):
+    return consumer_group("bad", **{"management": "Managed", "topics": ["orders"], "initialOffsets": {"from": start}, **spec})
+
+
 # What it is, the resource, what is said.
 NEW = [
     # Topics
@@ -195,7 +199,11 @@ NEW = [
      'spec.reset: Invalid value: "object": ifActive: Park needs workloadRef'),
     ("a warning after the alarm", consumer_group("bad", lag={"warn": 10, "critical": 5}),
      'spec.lag: Invalid value: "object": lag.warn must be at or under lag.critical'),
-    ("a start at a time without one", consumer_group("bad", initialOffsets={"from": "Timestamp"}),
+    ("a start without topics", beginning("Earliest", topics=[]),
+     'spec: Invalid value: "object": initialOffsets needs topics: a group that was never used has none'),
+    ("a start of a group that is only watched", beginning("Earliest", management="Observe"),
+     'spec: Invalid value: "object": initialOffsets needs management: Managed'),
+    ("a start at a time without one", beginning("Timestamp"),
      'spec.initialOffsets: Invalid value: "object": from: Timestamp needs timestamp, and only it does'),
     ("a session shorter than a second", consumer_group("bad", groupConfig={"sessionTimeoutMs": 10}),
      "spec.groupConfig.sessionTimeoutMs: Invalid value: 10: spec.groupConfig.sessionTimeoutMs in body should be "

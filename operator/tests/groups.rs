@@ -139,10 +139,10 @@ async fn a_watched_group_is_reported_and_not_written_again() {
 async fn what_cannot_be_is_said() {
     let mut shop = Shop::new();
     shop.put("none", json!({}));
-    shop.put("dead-letter", json!({"deadLetter": {"topics": ["dead"]}}));
+    shop.put("config", json!({"groupConfig": {"sessionTimeoutMs": 5000}}));
     shop.pass().await;
     assert_eq!(shop.condition("none", "Ready"), state("False", "NotFound"));
-    assert_eq!(shop.condition("dead-letter", "Stalled"), state("True", "InvalidSpec"));
+    assert_eq!(shop.condition("config", "Stalled"), state("True", "InvalidSpec"));
     shop.put("billing", json!({}));
     shop.groups.is_away = true;
     assert!(shop.pass().await.is_waiting);
@@ -326,4 +326,86 @@ async fn a_deleted_resource_takes_the_group_along_only_if_it_says_so_and_nobody_
         assert_eq!(shop.groups.groups.contains_key("billing"), is_kept, "{management} {policy} {members}");
         assert_eq!(shop.events(), event.into_iter().collect::<Vec<_>>());
     }
+}
+
+fn begins(from: Value) -> Value {
+    json!({"management": "Managed", "topics": ["orders"], "initialOffsets": from})
+}
+
+#[tokio::test]
+async fn a_group_that_nobody_has_used_begins_where_it_is_told() {
+    let time = "2026-01-01T00:00:00Z";
+    for (from, expected) in [
+        (json!({"from": "Earliest"}), [10, 10]),
+        (json!({"from": "Latest"}), [100, 100]),
+        (json!({"from": "Timestamp", "timestamp": time}), [44, 100]),
+    ] {
+        let mut shop = Shop::new();
+        shop.groups.times.insert((TopicPartition::new("orders", 0), 1_767_225_600_000), 44);
+        shop.put("new", begins(from.clone()));
+        assert!(!shop.pass().await.is_waiting);
+        assert_eq!(shop.groups.committed("new"), expected, "{from}");
+        assert_eq!(shop.condition("new", "Ready"), state("True", "Watched"), "{from}");
+        assert_eq!(shop.events(), ["InitialOffsetsSet"]);
+        // It is used from now on, and what it does is its own.
+        shop.groups.group("new", "orders", &[70, 70]);
+        shop.restart();
+        shop.pass().await;
+        shop.groups.groups.get_mut("new").unwrap().offsets.committed.clear();
+        shop.pass().await;
+        assert_eq!(shop.groups.done, ["initialOffsets"], "once, also if somebody deletes its offsets");
+    }
+}
+
+#[tokio::test]
+async fn a_group_that_is_used_is_not_begun_anew() {
+    for (id, members, comes) in [("billing", 0, false), ("new", 1, false), ("new", 0, true)] {
+        let mut shop = Shop::new();
+        if members > 0 {
+            shop.groups.groups.entry(id.to_owned()).or_default().members = members;
+        }
+        shop.groups.members_come = comes;
+        shop.put(id, begins(json!({"from": "Latest"})));
+        assert!(!shop.pass().await.is_waiting, "{id} {members} {comes}");
+        assert_eq!(shop.groups.done, Vec::<String>::new(), "{id} {members} {comes}");
+        assert_eq!(shop.events(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn initial_offsets_wait_for_their_topic_and_a_reset_goes_before_them() {
+    let mut shop = Shop::new();
+    let mut spec = begins(json!({"from": "Latest"}));
+    spec["topics"] = json!(["later"]);
+    shop.put("new", spec.clone());
+    assert!(shop.pass().await.is_waiting);
+    assert_eq!(shop.condition("new", "Reconciling"), state("True", "UnknownTopic"));
+    assert_eq!(shop.condition("new", "ResetBlocked"), None);
+    shop.groups.topic("later", 1);
+    assert!(!shop.pass().await.is_waiting);
+    assert_eq!(shop.groups.committed("new"), [100]);
+    spec["reset"] = json!({"requestId": "one", "to": "Earliest"});
+    shop.put("other", spec);
+    shop.pass().await;
+    assert_eq!(shop.groups.committed("other"), [10]);
+    assert_eq!(shop.groups.done, ["initialOffsets", "one"]);
+}
+
+#[tokio::test]
+async fn dead_letters_are_counted_and_the_oldest_tells_its_age() {
+    let mut shop = Shop::new();
+    shop.groups.topic("dead", 2);
+    shop.groups.logs.insert(TopicPartition::new("empty", 0), (5, 5));
+    shop.put("billing", json!({"deadLetter": {"topics": ["dead", "empty", "none"]}}));
+    shop.pass().await;
+    let dead = shop.status("billing").dead_letters;
+    let told = |index: usize| (dead[index].topic.as_str(), dead[index].exists, dead[index].records, dead[index].oldest_seconds);
+    assert_eq!(told(0), ("dead", true, Some(180), Some(7)));
+    assert_eq!(told(1), ("empty", true, Some(0), None));
+    assert_eq!(told(2), ("none", false, None, None));
+    shop.api.take_writes();
+    shop.groups.logs.insert(TopicPartition::new("empty", 0), (5, 9));
+    shop.pass().await;
+    assert_eq!(shop.api.take_writes(), Vec::<String>::new(), "numbers alone wait for their time");
+    assert_eq!(shop.condition("billing", "Ready"), state("True", "Watched"));
 }

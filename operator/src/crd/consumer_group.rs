@@ -37,6 +37,10 @@ use super::parts::{ClusterRef, DeletionPolicy, Management};
     validation = Rule::new("has(self.groupId) == has(oldSelf.groupId)").message("groupId cannot be changed"),
     validation = Rule::new("!has(self.reset) || !has(oldSelf.reset) || self.reset == oldSelf.reset || self.reset.requestId != oldSelf.reset.requestId")
         .message("another reset needs another requestId"),
+    validation = Rule::new("!has(self.initialOffsets) || (has(self.topics) && size(self.topics) > 0)")
+        .message("initialOffsets needs topics: a group that was never used has none"),
+    validation = Rule::new("!has(self.initialOffsets) || self.management == 'Managed'")
+        .message("initialOffsets needs management: Managed"),
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConsumerGroupSpec {
@@ -58,10 +62,10 @@ pub struct ConsumerGroupSpec {
     /// A one-time change of the group's offsets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reset: Option<Reset>,
-    /// Where the group starts before its first use.
+    /// Where the group starts: set once, and only if it has no members and has committed nothing of the topics yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_offsets: Option<InitialOffsets>,
-    /// Topics that take what the group cannot process.
+    /// Topics that take what the group cannot process; what lies there is reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_letter: Option<DeadLetter>,
     /// When lag is worth a warning.
@@ -248,6 +252,9 @@ pub struct ConsumerGroupStatus {
     /// The worst topics.
     #[schemars(length(max = 50))]
     pub topics: Vec<TopicLag>,
+    /// What lies in the dead-letter topics.
+    #[schemars(length(max = 64))]
+    pub dead_letters: Vec<DeadLetterTopic>,
     /// The last change of offsets.
     pub last_reset: Option<LastReset>,
     /// Conditions.
@@ -263,6 +270,20 @@ pub struct TopicLag {
     pub topic: String,
     /// Records behind.
     pub lag: i64,
+}
+
+/// What lies in a topic that takes what a group cannot process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DeadLetterTopic {
+    /// The topic.
+    pub topic: String,
+    /// Whether there is one.
+    pub exists: bool,
+    /// Records in it, as its partitions' first and last offsets have it.
+    pub records: Option<i64>,
+    /// Age of the oldest one.
+    pub oldest_seconds: Option<i64>,
 }
 
 /// A change of offsets.

@@ -180,14 +180,14 @@ reasons! {
         "The group has members, and offsets are never changed under them.",
         "Stop the consumers: the reset is done within seconds. Then start them again.";
     LeadersSilent, "ConsumerGroup: `ResetBlocked`, `Ready`, `Reconciling`",
-        "Leaders of partitions do not say where their logs begin and end, so the reset cannot be worked out whole.",
+        "Leaders of partitions do not say where their logs begin and end, so the offsets to set cannot be worked out whole.",
         "Wait; see the Topic's status for partitions without a leader.";
     ObservedOnly, "ConsumerGroup: `ResetBlocked`, `Ready`, `Stalled`",
         "A reset is asked for, and the resource only observes.",
         "Say `management: Managed`.";
-    UnknownTopic, "ConsumerGroup: `ResetBlocked`, `Ready`, `Stalled`",
-        "The reset names a topic or partition that does not exist; nothing of it is done.",
-        "Put the names right under another `requestId`, or create the topic.";
+    UnknownTopic, "ConsumerGroup: `ResetBlocked`, `Ready`, `Stalled`, `Reconciling`",
+        "The reset names a topic or partition that does not exist, and nothing of it is done; or there is no such topic yet to set initial offsets in.",
+        "Create the topic, or put the names right (for a reset under another `requestId`).";
     NoOffsets, "ConsumerGroup: `ResetBlocked`, `Ready`, `Stalled`",
         "Nothing is committed that could be reset or shifted.",
         "Name the topics in `spec.topics`, and a place that needs no earlier offset.";
@@ -235,6 +235,9 @@ reasons! {
     GroupReset, "ConsumerGroup, Normal",
         "Offsets of a group were set.",
         "Nothing; `status.lastReset` has them before and after.";
+    InitialOffsetsSet, "ConsumerGroup, Normal",
+        "A group that nobody had used was given the offsets that it begins with.",
+        "Nothing.";
     ResetBlocked, "ConsumerGroup, Warning",
         "Offsets of a group are to be set, and cannot be.",
         "See the reason of the condition of that name.";

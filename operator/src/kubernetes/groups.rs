@@ -201,6 +201,10 @@ impl Reports {
                 let note = format!("the reset {} set the offsets of {} partitions", change.id, change.after.len());
                 self.events.tell(group, EventReason::GroupReset, note).await;
             }
+            Applied::Begun(change) => {
+                let note = format!("the group begins at set offsets in {} partitions", change.after.len());
+                self.events.tell(group, EventReason::InitialOffsetsSet, note).await;
+            }
             Applied::Blocked(blocked) if !has_told(&before, blocked.reason) => {
                 self.events.tell(group, EventReason::ResetBlocked, blocked.message.clone()).await;
             }
@@ -263,6 +267,9 @@ fn key_of(group: &ConsumerGroup) -> Key {
 fn without_numbers(status: &ConsumerGroupStatus) -> ConsumerGroupStatus {
     let mut status =
         ConsumerGroupStatus { total_lag: None, max_lag: None, lag_seconds: None, topics: Vec::new(), ..status.clone() };
+    for found in &mut status.dead_letters {
+        (found.records, found.oldest_seconds) = (None, None);
+    }
     status.conditions.iter_mut().for_each(|found| found.message.clear());
     status
 }

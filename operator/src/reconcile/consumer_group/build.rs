@@ -6,7 +6,7 @@ use taffrail_client::groups::TopicPartition;
 use taffrail_core::ids::Offset;
 
 use super::fetch::ObservedGroup;
-use super::validate::{Target, ValidGroup, ValidReset};
+use super::validate::{INITIAL_ID, Target, ValidGroup, ValidReset};
 use crate::crd::consumer_group::LastReset;
 use crate::crd::parts::Management;
 use crate::crd::reasons::Reason;
@@ -19,6 +19,19 @@ const NAMES_MAX: usize = 5;
 pub struct GroupPlan {
     /// About the offsets.
     pub reset: ResetPlan,
+    /// About those that the group begins with.
+    pub initial: InitialPlan,
+}
+
+/// What is to be done about the offsets that a group begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InitialPlan {
+    /// Nothing is asked for, or the group has begun.
+    None,
+    /// It waits.
+    Blocked(Blocked),
+    /// They are to be set.
+    Set(Change),
 }
 
 /// What is to be done about offsets.
@@ -50,7 +63,7 @@ pub struct Change {
     pub after: BTreeMap<TopicPartition, Offset>,
 }
 
-/// Why a reset waits.
+/// Why offsets are not set yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
     /// In a word.
@@ -69,20 +82,44 @@ impl Blocked {
 /// Compares what is asked for with what is there. `reported` is the reset that the resource's status has: one that is
 /// there is not done again, also when the group's coordinator has forgotten it together with the group.
 pub fn build(valid: &ValidGroup, observed: &ObservedGroup, reported: Option<&LastReset>) -> GroupPlan {
-    let Some(reset) = &valid.reset else { return GroupPlan { reset: ResetPlan::None } };
+    let reset = build_reset(valid, observed, reported);
+    // A reset that is to be done, or waits to be, says itself where the group goes on.
+    let is_set = matches!(reset, ResetPlan::Set(_) | ResetPlan::Blocked(_));
+    let initial = if is_set { InitialPlan::None } else { build_initial(valid, observed) };
+    GroupPlan { reset, initial }
+}
+
+fn build_reset(valid: &ValidGroup, observed: &ObservedGroup, reported: Option<&LastReset>) -> ResetPlan {
+    let Some(reset) = &valid.reset else { return ResetPlan::None };
     let is_reported = reported.is_some_and(|reported| reported.request_id == reset.id);
     if is_reported || observed.resets.contains(&reset.id) {
-        return GroupPlan { reset: ResetPlan::Done { id: reset.id.clone() } };
+        return ResetPlan::Done { id: reset.id.clone() };
     }
-    let plan = match changes(valid, reset, observed) {
+    match reset_changes(valid, reset, observed) {
         Err(blocked) => ResetPlan::Blocked(blocked),
         Ok(change) if reset.dry_run => ResetPlan::Report(change),
         Ok(change) => ResetPlan::Set(change),
-    };
-    GroupPlan { reset: plan }
+    }
 }
 
-fn changes(valid: &ValidGroup, reset: &ValidReset, observed: &ObservedGroup) -> Result<Change, Blocked> {
+/// Offsets for a group that was never used: it has no members, and nothing is committed of its topics.
+fn build_initial(valid: &ValidGroup, observed: &ObservedGroup) -> InitialPlan {
+    let Some(to) = valid.initial else { return InitialPlan::None };
+    if observed.has_begun(valid) {
+        return InitialPlan::None;
+    }
+    if !observed.unknown_topics.is_empty() {
+        let message = format!("there is no topic {} yet", observed.unknown_topics.join(", "));
+        return InitialPlan::Blocked(Blocked::new(Reason::UnknownTopic, message));
+    }
+    let named = observed.partitions.iter().filter(|key| valid.topics.contains(&key.topic));
+    match targets(INITIAL_ID, to, named, observed) {
+        Err(blocked) => InitialPlan::Blocked(blocked),
+        Ok(change) => InitialPlan::Set(change),
+    }
+}
+
+fn reset_changes(valid: &ValidGroup, reset: &ValidReset, observed: &ObservedGroup) -> Result<Change, Blocked> {
     if valid.management == Management::Observe && !reset.dry_run {
         let message = "management: Observe only watches; to set offsets, say management: Managed";
         return Err(Blocked::new(Reason::ObservedOnly, message));
@@ -106,14 +143,24 @@ fn changes(valid: &ValidGroup, reset: &ValidReset, observed: &ObservedGroup) -> 
         let message = format!("the group has {members} members: stop them, and the reset is done at once");
         return Err(Blocked::new(Reason::GroupActive, message));
     }
-    let mut change = Change { id: reset.id.clone(), ..Change::default() };
+    targets(&reset.id, reset.to, partitions, observed)
+}
+
+/// Where all of these partitions go, as the change `id`; none of them if one cannot be worked out.
+fn targets<'p>(
+    id: &str,
+    to: Target,
+    partitions: impl IntoIterator<Item = &'p TopicPartition>,
+    observed: &ObservedGroup,
+) -> Result<Change, Blocked> {
+    let mut change = Change { id: id.to_owned(), ..Change::default() };
     let (mut silent, mut uncommitted) = (BTreeSet::new(), BTreeSet::new());
     for partition in partitions {
         let before = observed.committed.get(partition).copied();
         change.before.extend(before.map(|before| (partition.clone(), before)));
-        match target(reset.to, before, observed, partition) {
+        match target(to, before, observed, partition) {
             Some(after) => drop(change.after.insert(partition.clone(), after)),
-            None if matches!(reset.to, Target::ShiftBy(_)) && before.is_none() => drop(uncommitted.insert(partition)),
+            None if matches!(to, Target::ShiftBy(_)) && before.is_none() => drop(uncommitted.insert(partition)),
             None => drop(silent.insert(partition)),
         }
     }
@@ -122,7 +169,7 @@ fn changes(valid: &ValidGroup, reset: &ValidReset, observed: &ObservedGroup) -> 
         return Err(Blocked::new(Reason::NoOffsets, message));
     }
     if !silent.is_empty() {
-        let message = format!("the leaders of {} do not answer; nothing is reset", listed(silent));
+        let message = format!("the leaders of {} do not answer; no offset is set", listed(silent));
         return Err(Blocked::new(Reason::LeadersSilent, message));
     }
     Ok(change)
@@ -137,7 +184,7 @@ fn target(to: Target, before: Option<Offset>, observed: &ObservedGroup, partitio
         Target::Latest => ends.end,
         Target::Offset(offset) => within(offset),
         Target::ShiftBy(by) => within(before?.saturating_add(by)),
-        Target::Timestamp(_) => observed.at_time.get(partition)?.map_or(ends.end, within),
+        Target::Timestamp(ms) => observed.at_time.get(&ms)?.get(partition)?.map_or(ends.end, within),
     })
 }
 

@@ -56,6 +56,11 @@ impl<K: Ord + Clone> Lookout<K> {
         let applied = apply(valid, &plan, &observed, admin).await?;
         if let Applied::Set(change) = &applied {
             tracing::info!(group = valid.id, reset = change.id, partitions = change.after.len(), "offsets are reset");
+        }
+        if let Applied::Begun(change) = &applied {
+            tracing::info!(group = valid.id, partitions = change.after.len(), "initial offsets are set");
+        }
+        if matches!(applied, Applied::Set(_) | Applied::Begun(_)) {
             // As it is now; that it cannot be told must not lose that it was done.
             observed = fetch(valid, admin).await.unwrap_or(observed);
         }

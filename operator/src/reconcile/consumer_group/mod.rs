@@ -15,13 +15,13 @@ mod validate;
 use std::time::Duration;
 
 pub use apply::{Applied, apply};
-pub use build::{Blocked, GroupPlan, ResetPlan, build};
+pub use build::{Blocked, GroupPlan, InitialPlan, ResetPlan, build};
 pub use fetch::{ObservedGroup, fetch};
 pub use files::validate_files;
 pub use lag::{LagWatch, Lagging, Objective};
 pub use lookout::{Look, Lookout, Removal, remove};
 pub use status::{status, unreachable};
-pub use validate::{Flaw, Target, ValidGroup, ValidReset, group_id, validate};
+pub use validate::{Flaw, INITIAL_ID, Target, ValidGroup, ValidReset, group_id, validate};
 
 /// How often groups are looked at.
 pub const LOOK_EVERY: Duration = Duration::from_secs(20);

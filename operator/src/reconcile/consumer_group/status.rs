@@ -12,7 +12,7 @@ use super::build::{Blocked, Change, GroupPlan, ResetPlan};
 use super::fetch::ObservedGroup;
 use super::validate::ValidGroup;
 use crate::crd::ConsumerGroupStatus;
-use crate::crd::consumer_group::{LastReset, TopicLag};
+use crate::crd::consumer_group::{DeadLetterTopic, LastReset, TopicLag};
 use crate::crd::parts::{ConditionStatus, condition};
 use crate::crd::reasons::Reason;
 
@@ -46,6 +46,7 @@ pub fn status(
     let description = &observed.description;
     status.coordinator = Some(description.coordinator);
     status.state = Some(description.state.clone());
+    status.dead_letters = dead_letters(valid, observed);
     if !observed.exists() {
         return status;
     }
@@ -96,6 +97,23 @@ fn report_lag(valid: &ValidGroup, observed: &ObservedGroup, status: &mut Consume
     status.topics = worst;
 }
 
+/// What lies in the topics that take what the group cannot process.
+fn dead_letters(valid: &ValidGroup, observed: &ObservedGroup) -> Vec<DeadLetterTopic> {
+    let report = |topic: &String| {
+        let mut found = DeadLetterTopic { topic: topic.clone(), ..DeadLetterTopic::default() };
+        for (_, ends) in observed.dead_letters.iter().filter(|(key, _)| key.topic == *topic) {
+            found.exists = true;
+            let Some(ends) = ends else { continue };
+            let records = (ends.end - ends.start).max(0);
+            found.records = Some(found.records.unwrap_or(0).saturating_add(records));
+            let oldest = ends.age_ms.filter(|_| records > 0).map(|ms| ms / 1000);
+            found.oldest_seconds = found.oldest_seconds.max(oldest);
+        }
+        found
+    };
+    valid.dead_letters.iter().map(report).collect()
+}
+
 fn last_reset(plan: &GroupPlan, applied: &Applied, before: &ConsumerGroupStatus) -> Option<LastReset> {
     let offsets = |offsets: &BTreeMap<TopicPartition, Offset>| {
         offsets.iter().take(OFFSETS_MAX).map(|(key, offset)| (key.to_string(), *offset)).collect()
@@ -139,6 +157,10 @@ fn conditions(
             let type_ = if passes { condition::RECONCILING } else { condition::STALLED };
             conditions.push(state(type_, true, *reason, message));
             conditions.push(state(condition::RESET_BLOCKED, true, *reason, message));
+        }
+        Applied::NotBegun(Blocked { reason, message }) => {
+            conditions.push(state(condition::READY, false, *reason, message));
+            conditions.push(state(condition::RECONCILING, true, *reason, message));
         }
         _ if !observed.exists() => {
             let message = format!("there is no group {}: no member has joined, and nothing is committed", valid.id);

@@ -8,9 +8,12 @@ use taffrail_client::groups::TopicPartition;
 use taffrail_core::ids::Offset;
 
 use super::lag::Objective;
-use crate::crd::consumer_group::{IfActive, Reset, ResetTo};
+use crate::crd::consumer_group::{IfActive, InitialFrom, InitialOffsets, Reset, ResetTo};
 use crate::crd::parts::{DeletionPolicy, Management};
 use crate::crd::{ConsumerGroup, ConsumerGroupSpec};
+
+/// What coordinators remember the offsets by that a group begins with; no reset is called so.
+pub const INITIAL_ID: &str = "initialOffsets";
 
 /// A ConsumerGroup that makes sense.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +26,10 @@ pub struct ValidGroup {
     pub management: Management,
     /// A change of the group's offsets.
     pub reset: Option<ValidReset>,
+    /// Where it begins if nobody has used it yet.
+    pub initial: Option<Target>,
+    /// Topics that take what it cannot process.
+    pub dead_letters: BTreeSet<String>,
     /// What its lag is to stay under.
     pub lag: Option<Objective>,
     /// What happens to the group when its resource goes.
@@ -91,6 +98,7 @@ pub fn validate(group: &ConsumerGroup) -> Result<ValidGroup, Vec<Flaw>> {
     let spec = &group.spec;
     let mut flaws = not_acted_on(spec);
     let reset = spec.reset.as_ref().and_then(|reset| validate_reset(reset, &mut flaws));
+    let initial = spec.initial_offsets.as_ref().and_then(|initial| validate_initial(initial, spec, &mut flaws));
     let lag = spec.lag.as_ref().map_or(Ok(None), Objective::read).unwrap_or_else(|message| {
         flaws.push(Flaw::new("spec.lag", message));
         None
@@ -103,6 +111,8 @@ pub fn validate(group: &ConsumerGroup) -> Result<ValidGroup, Vec<Flaw>> {
         topics: spec.topics.iter().cloned().collect(),
         management: spec.management,
         reset,
+        initial,
+        dead_letters: spec.dead_letter.iter().flat_map(|found| &found.topics).cloned().collect(),
         lag,
         deletion_policy: spec.deletion_policy,
     })
@@ -111,19 +121,41 @@ pub fn validate(group: &ConsumerGroup) -> Result<ValidGroup, Vec<Flaw>> {
 /// Fields that nothing stands behind yet: nobody is to believe in a limit that is not kept.
 fn not_acted_on(spec: &ConsumerGroupSpec) -> Vec<Flaw> {
     let parks = spec.reset.as_ref().is_some_and(|reset| reset.if_active == IfActive::Park);
+    // Kafka has settings for groups of the new consumer protocol (KIP-848) only.
+    let config = "not acted on yet: classic groups have no settings of their own; take it out";
     let fields = [
-        (spec.initial_offsets.is_some(), "spec.initialOffsets", "not acted on yet: take it out"),
-        (spec.dead_letter.is_some(), "spec.deadLetter", "not acted on yet: take it out"),
-        (spec.group_config.is_some(), "spec.groupConfig", "not acted on yet: take it out"),
+        (spec.group_config.is_some(), "spec.groupConfig", config),
         (parks, "spec.reset.ifActive", "Park is not acted on yet: say Refuse"),
     ];
     let given = fields.into_iter().filter(|(is_given, ..)| *is_given);
     given.map(|(_, field, message)| Flaw::new(field, message)).collect()
 }
 
+fn validate_initial(initial: &InitialOffsets, spec: &ConsumerGroupSpec, flaws: &mut Vec<Flaw>) -> Option<Target> {
+    if spec.topics.is_empty() {
+        flaws.push(Flaw::new("spec.initialOffsets", "needs spec.topics: a group that was never used has none"));
+    }
+    if spec.management == Management::Observe {
+        flaws.push(Flaw::new("spec.initialOffsets", "needs management: Managed: Observe only watches"));
+    }
+    let to = match (initial.from, &initial.timestamp) {
+        (InitialFrom::Earliest, None) => Some(Target::Earliest),
+        (InitialFrom::Latest, None) => Some(Target::Latest),
+        (InitialFrom::Timestamp, Some(time)) => Some(Target::Timestamp(time.0.as_millisecond())),
+        _ => None,
+    };
+    if to.is_none() {
+        flaws.push(Flaw::new("spec.initialOffsets", "from: Timestamp needs timestamp, and only it does"));
+    }
+    to
+}
+
 fn validate_reset(reset: &Reset, flaws: &mut Vec<Flaw>) -> Option<ValidReset> {
     if reset.request_id.is_empty() || reset.request_id.chars().any(char::is_control) {
         flaws.push(Flaw::new("spec.reset.requestId", "must be a text of one line"));
+    }
+    if reset.request_id == INITIAL_ID {
+        flaws.push(Flaw::new("spec.reset.requestId", "this one stands for spec.initialOffsets: take another"));
     }
     let to = match (reset.to, &reset.timestamp, reset.offset, reset.shift_by) {
         (ResetTo::Earliest, None, None, None) => Some(Target::Earliest),
