@@ -2,6 +2,7 @@
 
 import pytest
 
+from kube.release import KCAT
 from kube.resources import consumer_group
 from raw import errors
 from raw.client import unique
@@ -86,6 +87,53 @@ def test_a_group_goes_with_its_resource_if_that_says_so(release, cluster, topic)
         eventually(lambda: state_of(connection, gone), wanted=lambda state: state == DEAD, timeout_s=WAIT_S, what="no group")
     with coordinator(cluster, kept).connect() as connection:
         assert committed(connection, kept, topic) == 3
+
+
+def consumer(cluster, group, topic):
+    """A Deployment whose one pod consumes `topic` in `group`."""
+    labels = {"app": group}
+    security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    command = ["kcat", "-b", cluster.bootstrap, "-q", "-X", "auto.offset.reset=earliest", "-G", group, topic]
+    pod = {
+        "terminationGracePeriodSeconds": 5,
+        "containers": [{"name": "kcat", "image": KCAT, "command": command, "securityContext": security}],
+    }
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": group}, "spec": spec}
+
+
+def test_a_workload_is_parked_for_a_reset_and_comes_back(release, cluster, topic):
+    """A live group is reset without anybody having to stop its consumers by hand."""
+    group = unique("worker")
+    release.kubectl.apply(consumer(cluster, group, topic))
+    release.kubectl.apply(consumer_group(group))
+    eventually(
+        lambda: status(release, group).get("members"),
+        wanted=lambda members: members == 1, timeout_s=WAIT_S, poll_s=0.5, what="a member",
+    )
+    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "name": group}
+    reset = {"requestId": "one", "to": "Offset", "offset": 4, "ifActive": "Park", "workloadRef": workload}
+    release.kubectl.apply(consumer_group(group, management="Managed", topics=[topic], reset=reset))
+    release.kubectl.wait_for("condition=ResetComplete", GROUPS, group, WAIT_S)
+    last = status(release, group)["lastReset"]
+    assert (last["state"], last["after"]) == ("Completed", {f"{topic}-0": 4})
+    eventually(
+        lambda: release.kubectl.get("deployment", group)["spec"]["replicas"],
+        wanted=lambda replicas: replicas == 1, timeout_s=WAIT_S, poll_s=0.5, what="the workload",
+    )
+    assert release.kubectl.get("configmap", f"{group}-parked") is None
+    assert [reason for reason in reasons(release, group) if "Workload" in reason] == ["WorkloadParked", "WorkloadRestored"]
+    release.kubectl.delete("deployment", group)
+
+
+def test_a_group_that_nobody_has_used_begins_where_it_is_told(release, cluster, topic):
+    group = unique("new")
+    release.kubectl.apply(consumer_group(group, management="Managed", topics=[topic], initialOffsets={"from": "Latest"}))
+    release.kubectl.wait_for("condition=Ready", GROUPS, group, WAIT_S)
+    with coordinator(cluster, group).connect() as connection:
+        assert committed(connection, group, topic) == RECORDS
+    assert reasons(release, group) == ["InitialOffsetsSet"]
 
 
 @pytest.mark.long

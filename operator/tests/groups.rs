@@ -4,114 +4,14 @@
 #[allow(dead_code, reason = "tests of other kinds use more of it")]
 mod fake_api;
 mod memory_groups;
-
-use std::sync::Arc;
+#[allow(dead_code, reason = "tests of parking use more of it")]
+mod shop;
 
 use serde_json::{Value, json};
 use taffrail_client::groups::TopicPartition;
-use taffrail_operator::crd::{Cluster, ConsumerGroup, ConsumerGroupStatus};
-use taffrail_operator::kubernetes::api::Kube;
-use taffrail_operator::kubernetes::events::Events;
-use taffrail_operator::kubernetes::groups::{GroupsPass, Reports, pass};
-use taffrail_operator::kubernetes::wanted::{Wanted, validate};
 
-use fake_api::{Failure, FakeApi};
-use memory_groups::MemoryGroups;
-
-const GROUPS: &str = "/apis/taffrail.dev/v1alpha1/namespaces/shop/consumergroups";
-const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/shop/events";
-
-/// The groups of one cluster, with a group `billing` that has read some of `orders`.
-struct Shop {
-    api: FakeApi,
-    reports: Reports,
-    wanted: Wanted,
-    groups: MemoryGroups,
-}
-
-impl Shop {
-    fn new() -> Self {
-        let mut cluster = Cluster::new("log", serde_json::from_value(json!({})).unwrap());
-        cluster.metadata.namespace = Some("shop".to_owned());
-        let mut groups = MemoryGroups::default();
-        groups.topic("orders", 2);
-        groups.group("billing", "orders", &[40, 50]);
-        let api = FakeApi::default();
-        Self { reports: reports(&api), api, wanted: validate(&cluster).unwrap(), groups }
-    }
-
-    /// The operator starts anew.
-    fn restart(&mut self) {
-        self.reports = reports(&self.api);
-    }
-
-    fn put(&self, name: &str, mut spec: Value) {
-        spec["clusterRef"] = json!({"name": "log"});
-        let mut group = self.api.list(GROUPS).into_iter().find(|group| group["metadata"]["name"] == name);
-        let generation = group.as_ref().map_or(0, |group| group["metadata"]["generation"].as_i64().unwrap());
-        let group = group.get_or_insert_with(
-            || json!({"apiVersion": "taffrail.dev/v1alpha1", "kind": "ConsumerGroup", "metadata": {"name": name}}),
-        );
-        group["metadata"]["generation"] = (generation + 1).into();
-        group["spec"] = spec;
-        self.api.put(GROUPS, group.clone());
-    }
-
-    fn resources(&self) -> Vec<Arc<ConsumerGroup>> {
-        self.api.list(GROUPS).into_iter().map(|group| Arc::new(serde_json::from_value(group).unwrap())).collect()
-    }
-
-    fn status(&self, name: &str) -> ConsumerGroupStatus {
-        let is_it = |group: &&Arc<ConsumerGroup>| group.metadata.name.as_deref() == Some(name);
-        self.resources().iter().find(is_it).unwrap().status.clone().unwrap_or_default()
-    }
-
-    async fn pass(&mut self) -> GroupsPass {
-        self.pass_after(&[]).await
-    }
-
-    /// A pass that is told of resources that are gone.
-    async fn pass_after(&mut self, removed: &[Arc<ConsumerGroup>]) -> GroupsPass {
-        let resources = self.resources();
-        pass(&mut self.reports, &self.wanted, &mut self.groups, &resources, removed).await
-    }
-
-    /// Takes a resource away, and has the operator see it.
-    async fn delete(&mut self, name: &str) -> GroupsPass {
-        let resources = self.resources();
-        let gone = resources.iter().find(|group| group.metadata.name.as_deref() == Some(name)).unwrap();
-        self.api.remove(GROUPS, name);
-        self.pass_after(&[Arc::clone(gone)]).await
-    }
-
-    fn condition(&self, name: &str, type_: &str) -> Option<(String, String)> {
-        let found = self.status(name).conditions.into_iter().find(|found| found.type_ == type_)?;
-        Some((found.status, found.reason))
-    }
-
-    fn events(&self) -> Vec<String> {
-        let events = self.api.list(EVENTS);
-        events.iter().map(|event| event["reason"].as_str().unwrap().to_owned()).collect()
-    }
-}
-
-fn reports(api: &FakeApi) -> Reports {
-    Reports::new(Kube::new(api.client()), Events::new(api.client(), "test"))
-}
-
-fn state(status: &str, reason: &str) -> Option<(String, String)> {
-    Some((status.to_owned(), reason.to_owned()))
-}
-
-fn reset(id: &str, to: Value) -> Value {
-    let mut reset = to;
-    reset["requestId"] = id.into();
-    json!({"management": "Managed", "reset": reset})
-}
-
-fn earliest(id: &str) -> Value {
-    reset(id, json!({"to": "Earliest"}))
-}
+use fake_api::Failure;
+use shop::{Shop, earliest, reset, state};
 
 #[tokio::test]
 async fn a_watched_group_is_reported_and_not_written_again() {
@@ -399,7 +299,9 @@ async fn dead_letters_are_counted_and_the_oldest_tells_its_age() {
     shop.put("billing", json!({"deadLetter": {"topics": ["dead", "empty", "none"]}}));
     shop.pass().await;
     let dead = shop.status("billing").dead_letters;
-    let told = |index: usize| (dead[index].topic.as_str(), dead[index].exists, dead[index].records, dead[index].oldest_seconds);
+    let told = |index: usize| {
+        (dead[index].topic.as_str(), dead[index].exists, dead[index].records, dead[index].oldest_seconds)
+    };
     assert_eq!(told(0), ("dead", true, Some(180), Some(7)));
     assert_eq!(told(1), ("empty", true, Some(0), None));
     assert_eq!(told(2), ("none", false, None, None));

@@ -179,6 +179,12 @@ reasons! {
     GroupActive, "ConsumerGroup: `ResetBlocked`, `Ready`, `Reconciling`",
         "The group has members, and offsets are never changed under them.",
         "Stop the consumers: the reset is done within seconds. Then start them again.";
+    Parking, "ConsumerGroup: `ResetBlocked`, `Ready`, `Reconciling`",
+        "The workload that the reset names is scaled to nothing, and its members leave the group.",
+        "Wait: it is scaled back when the reset is done, or after five minutes if members stay.";
+    NotParked, "ConsumerGroup: `ResetBlocked`, `Ready`, `Reconciling`",
+        "The workload that the reset names is not there, or cannot be scaled.",
+        "The message says why. Scale it yourself, put `workloadRef` right under another `requestId`, or say `ifActive: Refuse`.";
     LeadersSilent, "ConsumerGroup: `ResetBlocked`, `Ready`, `Reconciling`",
         "Leaders of partitions do not say where their logs begin and end, so the offsets to set cannot be worked out whole.",
         "Wait; see the Topic's status for partitions without a leader.";
@@ -241,6 +247,12 @@ reasons! {
     ResetBlocked, "ConsumerGroup, Warning",
         "Offsets of a group are to be set, and cannot be.",
         "See the reason of the condition of that name.";
+    WorkloadParked, "ConsumerGroup, Normal",
+        "A workload was scaled to nothing, because a reset is to be done that names it.",
+        "Nothing.";
+    WorkloadRestored, "ConsumerGroup, Normal",
+        "A workload was scaled back to what it had before a reset.",
+        "Nothing.";
     GroupDeleted, "ConsumerGroup, Normal",
         "A group was deleted with its resource.",
         "Nothing.";

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
@@ -10,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::names::MANAGER;
+use crate::reconcile::consumer_group::{Workload, WorkloadKind};
 
 /// An object of Kubernetes that lives in a namespace.
 pub trait Namespaced:
@@ -146,6 +148,44 @@ impl Kube {
             Err(error) if has_code(&error, NOT_FOUND) || has_code(&error, CONFLICT) => Ok(()),
             Err(error) => Err(ApiError::of::<K>("delete", &name, error)),
         }
+    }
+
+    /// Replicas that a workload is to have; `None` if it is not there.
+    ///
+    /// # Errors
+    /// Anything but that.
+    pub async fn replicas(&self, namespace: &str, workload: &Workload) -> Result<Option<i32>, ApiError> {
+        match workload.kind {
+            WorkloadKind::Deployment => self.replicas_of::<Deployment>(namespace, &workload.name).await,
+            WorkloadKind::StatefulSet => self.replicas_of::<StatefulSet>(namespace, &workload.name).await,
+        }
+    }
+
+    async fn replicas_of<K: Namespaced>(&self, namespace: &str, name: &str) -> Result<Option<i32>, ApiError> {
+        match self.api::<K>(namespace).get_scale(name).await {
+            // The server leaves out a zero.
+            Ok(scale) => Ok(Some(scale.spec.and_then(|spec| spec.replicas).unwrap_or(0))),
+            Err(error) if has_code(&error, NOT_FOUND) => Ok(None),
+            Err(error) => Err(ApiError::of::<K>("look at the scale of", name, error)),
+        }
+    }
+
+    /// Scales a workload.
+    ///
+    /// # Errors
+    /// What the server says against it.
+    pub async fn set_replicas(&self, namespace: &str, workload: &Workload, replicas: i32) -> Result<(), ApiError> {
+        match workload.kind {
+            WorkloadKind::Deployment => self.scale::<Deployment>(namespace, &workload.name, replicas).await,
+            WorkloadKind::StatefulSet => self.scale::<StatefulSet>(namespace, &workload.name, replicas).await,
+        }
+    }
+
+    async fn scale<K: Namespaced>(&self, namespace: &str, name: &str, replicas: i32) -> Result<(), ApiError> {
+        let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        let patch = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
+        let scaled = self.api::<K>(namespace).patch_scale(name, &parameters, &patch).await;
+        scaled.map(drop).map_err(|error| ApiError::of::<K>("scale", name, error))
     }
 
     /// Reports: the whole status of an object.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
 use parking_lot::Mutex;
 use taffrail_client::groups::{GroupClient, GroupsError};
@@ -21,15 +21,16 @@ use super::conditions::{carried_over, now};
 use super::events::Events;
 use super::keeper::Inbox;
 use super::metrics::{Metrics, Outcome, PassOf};
-use super::names::{KAFKA_PORT, MANAGER, Role};
+use super::names::{KAFKA_PORT, MANAGER, Names, Role};
 use super::observed::place;
+use super::parking::Parking;
 use super::wanted::{Wanted, validate};
 use crate::crd::parts::{ConditionStatus, condition, not_acted_on};
 use crate::crd::reasons::{EventReason, Reason};
 use crate::crd::{ConsumerGroup, ConsumerGroupStatus};
 use crate::platform::groups::GroupAdmin;
 use crate::reconcile::consumer_group::{
-    self, ANSWER_TIMEOUT, Applied, Flaw, LOOK_EVERY, LOOK_EVERY_BUSY, Look, Lookout, Removal, ValidGroup,
+    self, ANSWER_TIMEOUT, Applied, Blocked, Flaw, LOOK_EVERY, LOOK_EVERY_BUSY, Look, Lookout, Removal, ValidGroup,
 };
 
 /// How often a report is written of which only numbers have changed: what moves fast belongs in metrics.
@@ -81,7 +82,7 @@ impl GroupKeeper {
         let is_own = |it: &ConsumerGroup| cluster_key(&it.spec.cluster_ref, it.namespace()) == self.key;
         let groups = self.caches.groups.select(is_own);
         let removed = std::mem::take(&mut *self.inbox.groups.removed.lock());
-        if groups.is_empty() && removed.is_empty() {
+        if groups.is_empty() && removed.is_empty() && !self.reports.parking.has_any(&wanted.names) {
             return LOOK_EVERY;
         }
         let pods = self.caches.pods_of(&wanted.names);
@@ -129,14 +130,22 @@ pub async fn pass(
         let message = "the Cluster does not list this namespace in spec.allowedNamespaces";
         refusals.push((Arc::clone(stranger), refused(stranger, Reason::NotAllowed, message, &now)));
     }
+    let mut looked_at = BTreeSet::new();
     for group in looks {
         match consumer_group::validate(&group) {
-            Ok(valid) => outcome.is_waiting |= reports.look_at(&group, &valid, admin, &now).await,
+            Ok(valid) => {
+                looked_at.insert(key_of(&group));
+                outcome.is_waiting |= reports.look_at((&group, &valid, &wanted.names), admin, &now).await;
+            }
             Err(flaws) => {
                 let report = refused(&group, Reason::InvalidSpec, &listed(&flaws), &now);
                 refusals.push((group, report));
             }
         }
+    }
+    if let Err(error) = reports.parking.bring_back_orphans(&wanted.names, |key| looked_at.contains(key)).await {
+        tracing::warn!(%error, "a workload that was parked for a reset is not scaled back yet");
+        outcome.is_waiting = true;
     }
     for (group, status) in refusals {
         outcome.is_waiting |= reports.write(&group, status).await.is_err();
@@ -159,23 +168,24 @@ pub struct Reports {
     /// When each report was written last.
     written: BTreeMap<Key, time::Instant>,
     lookout: Lookout<Key>,
+    parking: Parking,
 }
 
 impl Reports {
-    /// Written through `kube`, and told through `events`.
-    pub fn new(kube: Kube, events: Events) -> Self {
-        Self { kube, events, written: BTreeMap::new(), lookout: Lookout::default() }
+    /// Written through `kube`, and told through `events`; `caches` has what is parked.
+    pub fn new(kube: Kube, events: Events, caches: Arc<Caches>) -> Self {
+        let parking = Parking::new(kube.clone(), events.clone(), caches);
+        Self { kube, events, written: BTreeMap::new(), lookout: Lookout::default(), parking }
     }
 
     /// Looks at one group, does what its resource asks for, and reports. Whether it waits for something.
     async fn look_at(
         &mut self,
-        group: &ConsumerGroup,
-        valid: &ValidGroup,
+        (group, valid, names): (&ConsumerGroup, &ValidGroup, &Names),
         admin: &mut impl GroupAdmin,
         now: &Time,
     ) -> bool {
-        match self.reconcile(group, valid, admin, now).await {
+        match self.reconcile((group, valid, names), admin, now).await {
             Ok(is_waiting) => is_waiting,
             Err(error) => {
                 let before = group.status.clone().unwrap_or_default();
@@ -188,14 +198,18 @@ impl Reports {
 
     async fn reconcile(
         &mut self,
-        group: &ConsumerGroup,
-        valid: &ValidGroup,
+        (group, valid, names): (&ConsumerGroup, &ValidGroup, &Names),
         admin: &mut impl GroupAdmin,
         now: &Time,
     ) -> Result<bool, GroupsError> {
         let before = group.status.clone().unwrap_or_default();
         let about = (&key_of(group), valid, group.metadata.generation);
-        let Look { applied, status } = self.lookout.look(about, &before, admin, now).await?;
+        let Look { applied, mut status } = self.lookout.look(about, &before, admin, now).await?;
+        let parked = self.parking.pass((group, valid, names), &applied, now).await;
+        let waits = parked.unwrap_or_else(|error| Some(Blocked::new(Reason::NotParked, error.to_string())));
+        if let Some(waits) = &waits {
+            status.conditions = waiting(status.conditions, waits, group.metadata.generation, now);
+        }
         match &applied {
             Applied::Set(change) => {
                 let note = format!("the reset {} set the offsets of {} partitions", change.id, change.after.len());
@@ -205,13 +219,16 @@ impl Reports {
                 let note = format!("the group begins at set offsets in {} partitions", change.after.len());
                 self.events.tell(group, EventReason::InitialOffsetsSet, note).await;
             }
-            Applied::Blocked(blocked) if !has_told(&before, blocked.reason) => {
-                self.events.tell(group, EventReason::ResetBlocked, blocked.message.clone()).await;
+            Applied::Blocked(blocked) => {
+                let blocked = waits.as_ref().unwrap_or(blocked);
+                if blocked.reason != Reason::Parking && !has_told(&before, blocked.reason) {
+                    self.events.tell(group, EventReason::ResetBlocked, blocked.message.clone()).await;
+                }
             }
             _ => {}
         }
         let is_written = self.write(group, status).await.is_ok();
-        Ok(!is_written || applied.is_waiting())
+        Ok(!is_written || applied.is_waiting() || waits.is_some())
     }
 
     /// Writes a report that has news. One whose numbers alone have changed waits for its time.
@@ -276,6 +293,19 @@ fn without_numbers(status: &ConsumerGroupStatus) -> ConsumerGroupStatus {
 
 fn has_told(status: &ConsumerGroupStatus, reason: Reason) -> bool {
     status.conditions.iter().any(|found| found.type_ == condition::RESET_BLOCKED && found.reason == reason.name())
+}
+
+/// The conditions of a reset that waits for the workload that it names.
+fn waiting(before: Vec<Condition>, waits: &Blocked, generation: Option<i64>, now: &Time) -> Vec<Condition> {
+    let Blocked { reason, message } = waits;
+    let state = |type_, status| condition(type_, status, *reason, message, generation, now.clone());
+    let is_blocked = before.iter().any(|found| found.type_ == condition::RESET_BLOCKED);
+    let replaced = [condition::READY, condition::RECONCILING, condition::STALLED, condition::RESET_BLOCKED];
+    let mut after =
+        vec![state(condition::READY, ConditionStatus::False), state(condition::RECONCILING, ConditionStatus::True)];
+    after.extend(is_blocked.then(|| state(condition::RESET_BLOCKED, ConditionStatus::True)));
+    after.extend(before.into_iter().filter(|found| !replaced.contains(&found.type_.as_str())));
+    after
 }
 
 fn listed(flaws: &[Flaw]) -> String {

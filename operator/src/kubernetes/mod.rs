@@ -21,6 +21,7 @@ pub mod metrics;
 pub mod names;
 pub mod observed;
 pub mod operator;
+pub mod parking;
 pub mod quantity;
 pub mod revision;
 pub mod rollout;

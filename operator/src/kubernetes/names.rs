@@ -18,6 +18,9 @@ pub const ID_LABEL: &str = "taffrail.dev/id";
 /// Label of a pod: hash of everything that needs a restart when it changes.
 pub const REVISION_LABEL: &str = "taffrail.dev/revision";
 
+/// Label of a ConfigMap that says which workload is parked for a reset of offsets.
+pub const PARKED_LABEL: &str = "taffrail.dev/parked";
+
 /// Annotation of a pod: the parts of its revision, as JSON, by which a change has a reason.
 pub const PARTS_ANNOTATION: &str = "taffrail.dev/revision-parts";
 

@@ -200,7 +200,7 @@ impl Operator {
         let kube = Kube::new(self.client.clone());
         let events = Events::new(self.client.clone(), &self.options.instance);
         let caches = || Arc::clone(&self.caches);
-        let (reports, metrics) = (Reports::new(kube.clone(), events.clone()), || self.metrics.clone());
+        let (reports, metrics) = (Reports::new(kube.clone(), events.clone(), caches()), || self.metrics.clone());
         let groups = GroupKeeper::new(key.clone(), caches(), Arc::clone(&inbox), reports, metrics());
         let keeper = Keeper::new(key.clone(), kube, caches(), events, inbox, defaults, metrics());
         let (keepers, stop) = (Arc::clone(keepers), stop.clone());

@@ -17,6 +17,8 @@ pub fn rules() -> Vec<Value> {
         rule("", &["pods", "persistentvolumeclaims", "services", "configmaps", "serviceaccounts"], &WRITE),
         // Never listed: the operator reads the Secrets of its Clusters by name.
         rule("", &["secrets"], &["get", "create"]),
+        // To park what consumes while its group's offsets are reset, where a ConsumerGroup asks for it.
+        rule("apps", &["deployments/scale", "statefulsets/scale"], &["get", "patch"]),
         rule("policy", &["poddisruptionbudgets"], &WRITE),
         rule("events.k8s.io", &["events"], &["create", "patch"]),
     ]

@@ -124,6 +124,9 @@ fn refused(code: u16, reason: &str, message: &str) -> (u16, Value) {
 
 impl State {
     fn answer(&mut self, method: &Method, path: &str, body: Value) -> (u16, Value) {
+        if let Some(path) = path.strip_suffix("/scale") {
+            return self.answer_scale(method, path, body);
+        }
         let (path, is_status) = match path.strip_suffix("/status") {
             Some(object) => (object, true),
             None => (path, false),
@@ -168,6 +171,20 @@ impl State {
             }
             _ => refused(404, "NotFound", "not found"),
         }
+    }
+
+    /// The part of an object that says how many replicas it is to have.
+    fn answer_scale(&mut self, method: &Method, path: &str, body: Value) -> (u16, Value) {
+        let Some(mut object) = self.objects.get(path).cloned() else { return refused(404, "NotFound", "not found") };
+        if *method == Method::PATCH {
+            merge(&mut object, body);
+            object = self.store(path, object);
+        }
+        let (metadata, replicas) = (&object["metadata"], &object["spec"]["replicas"]);
+        let scale = json!({
+            "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": {"replicas": replicas},
+        });
+        (200, scale)
     }
 
     fn store(&mut self, path: &str, mut object: Value) -> Value {

@@ -42,6 +42,10 @@ pub fn validate_files(
                 let message = "management: Observe only watches; to set offsets, say management: Managed".to_owned();
                 problems.push(flaw("spec.reset", message));
             }
+            Ok(found) if found.reset.as_ref().is_some_and(|reset| reset.park.is_some()) => {
+                let message = "Park: there are no workloads outside of Kubernetes; say Refuse".to_owned();
+                problems.push(flaw("spec.reset.ifActive", message));
+            }
             Ok(found) if problems.len() == before => drop(valid.insert(id, (found, &group.origin))),
             Ok(_) => {}
         }

@@ -21,7 +21,7 @@ pub use files::validate_files;
 pub use lag::{LagWatch, Lagging, Objective};
 pub use lookout::{Look, Lookout, Removal, remove};
 pub use status::{status, unreachable};
-pub use validate::{Flaw, INITIAL_ID, Target, ValidGroup, ValidReset, group_id, validate};
+pub use validate::{Flaw, INITIAL_ID, Target, ValidGroup, ValidReset, Workload, WorkloadKind, group_id, validate};
 
 /// How often groups are looked at.
 pub const LOOK_EVERY: Duration = Duration::from_secs(20);

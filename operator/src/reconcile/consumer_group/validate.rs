@@ -47,6 +47,54 @@ pub struct ValidReset {
     pub partitions: BTreeSet<TopicPartition>,
     /// Whether it is only worked out.
     pub dry_run: bool,
+    /// Workload that is scaled to nothing while the group has members.
+    pub park: Option<Workload>,
+}
+
+/// A workload of Kubernetes that can be scaled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// What it is.
+    pub kind: WorkloadKind,
+    /// Its name.
+    pub name: String,
+}
+
+/// Kinds of workloads that can be scaled, all of them of `apps/v1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkloadKind {
+    /// Pods that are all the same.
+    Deployment,
+    /// Pods with numbers.
+    StatefulSet,
+}
+
+/// API version of workloads.
+const WORKLOADS: &str = "apps/v1";
+
+impl WorkloadKind {
+    /// What resources say in `kind`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+        }
+    }
+}
+
+impl Workload {
+    /// The workload of this kind and name; `None` if such a kind cannot be scaled.
+    pub fn named(kind: &str, name: &str) -> Option<Self> {
+        let kinds = [WorkloadKind::Deployment, WorkloadKind::StatefulSet];
+        let kind = kinds.into_iter().find(|known| known.name() == kind)?;
+        Some(Self { kind, name: name.to_owned() })
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind.name(), self.name)
+    }
 }
 
 /// Where offsets go.
@@ -120,15 +168,9 @@ pub fn validate(group: &ConsumerGroup) -> Result<ValidGroup, Vec<Flaw>> {
 
 /// Fields that nothing stands behind yet: nobody is to believe in a limit that is not kept.
 fn not_acted_on(spec: &ConsumerGroupSpec) -> Vec<Flaw> {
-    let parks = spec.reset.as_ref().is_some_and(|reset| reset.if_active == IfActive::Park);
     // Kafka has settings for groups of the new consumer protocol (KIP-848) only.
-    let config = "not acted on yet: classic groups have no settings of their own; take it out";
-    let fields = [
-        (spec.group_config.is_some(), "spec.groupConfig", config),
-        (parks, "spec.reset.ifActive", "Park is not acted on yet: say Refuse"),
-    ];
-    let given = fields.into_iter().filter(|(is_given, ..)| *is_given);
-    given.map(|(_, field, message)| Flaw::new(field, message)).collect()
+    let message = "not acted on yet: classic groups have no settings of their own; take it out";
+    spec.group_config.iter().map(|_| Flaw::new("spec.groupConfig", message)).collect()
 }
 
 fn validate_initial(initial: &InitialOffsets, spec: &ConsumerGroupSpec, flaws: &mut Vec<Flaw>) -> Option<Target> {
@@ -180,5 +222,26 @@ fn validate_reset(reset: &Reset, flaws: &mut Vec<Flaw>) -> Option<ValidReset> {
         to: to?,
         partitions: reset.partitions.iter().flat_map(of_topic).collect(),
         dry_run: reset.dry_run,
+        park: validate_park(reset, flaws),
     })
+}
+
+fn validate_park(reset: &Reset, flaws: &mut Vec<Flaw>) -> Option<Workload> {
+    let raw = match (reset.if_active, &reset.workload_ref) {
+        (IfActive::Refuse, _) => return None,
+        (IfActive::Park, Some(raw)) => raw,
+        (IfActive::Park, None) => {
+            flaws.push(Flaw::new("spec.reset.ifActive", "Park needs workloadRef"));
+            return None;
+        }
+    };
+    let workload = Workload::named(&raw.kind, &raw.name).filter(|_| raw.api_version == WORKLOADS);
+    if workload.is_none() {
+        let message = format!(
+            "a Deployment or StatefulSet of {WORKLOADS} can be parked, and no {} of {}",
+            raw.kind, raw.api_version
+        );
+        flaws.push(Flaw::new("spec.reset.workloadRef", message));
+    }
+    workload
 }
