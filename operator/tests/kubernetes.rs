@@ -25,6 +25,7 @@ use taffrail_operator::platform::local::LocalPlatform;
 use fake_api::{Failure, FakeApi};
 
 const CLUSTERS: &str = "/apis/taffrail.dev/v1alpha1/namespaces/shop/clusters";
+const POLICIES: &str = "/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies";
 const TOPICS: &str = "/apis/taffrail.dev/v1alpha1/namespaces/shop/topics";
 
 fn object<K: DeserializeOwned>(value: &Value) -> K {
@@ -83,6 +84,7 @@ impl Stage {
         fill(&self.api, &core("configmaps"), &self.caches.maps);
         fill(&self.api, &core("serviceaccounts"), &self.caches.accounts);
         fill(&self.api, "/apis/policy/v1/namespaces/shop/poddisruptionbudgets", &self.caches.budgets);
+        fill(&self.api, POLICIES, &self.caches.policies);
     }
 
     /// One pass after the watches have brought everything; whether it came through.
@@ -126,6 +128,8 @@ async fn a_cluster_is_all_there_after_one_pass_and_nothing_is_written_again() {
         "services/log-bootstrap",
         "services/log-brokers",
         "services/log-controllers",
+        "networkpolicies/log-brokers",
+        "networkpolicies/log-controllers",
         "poddisruptionbudgets/log-brokers",
         "poddisruptionbudgets/log-controllers",
         "clusters/log",
@@ -384,4 +388,18 @@ async fn what_cannot_be_is_a_condition() {
     assert!(shop.pass(vec![]).await);
     assert_eq!(shop.condition("wide", "Stalled"), text("True", "InvalidSpec"));
     assert_eq!(shop.condition("watched", "Ready"), text("False", "NotFound"));
+}
+
+#[tokio::test]
+async fn policies_and_budgets_go_when_the_cluster_wants_none() {
+    let mut stage = Stage::new(json!({"brokers": {"replicas": 1}, "controllers": {"replicas": 1}}));
+    assert!(stage.pass().await);
+    assert_eq!(stage.api.list(POLICIES).len(), 2);
+    let mut cluster = stage.api.list(CLUSTERS).remove(0);
+    cluster["spec"]["networkPolicy"] = json!({"disabled": true});
+    cluster["spec"]["pdb"] = json!({"disabled": true});
+    stage.api.put(CLUSTERS, cluster);
+    assert!(stage.pass().await);
+    let left: Vec<String> = stage.api.names().into_iter().filter(|name| name.contains("log-brokers")).collect();
+    assert_eq!(left, ["services/log-brokers"]);
 }

@@ -90,6 +90,9 @@ pub struct ClusterSpec {
     /// The budget that keeps node drains from taking too many brokers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pdb: Option<Pdb>,
+    /// The policies that keep strangers away from controllers, where the network enforces them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<NetworkPolicy>,
     /// What is measured, and how finely.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Metrics>,
@@ -441,6 +444,15 @@ pub enum Lifecycle {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pdb {
+    /// Whether none is written.
+    #[serde(default)]
+    pub disabled: bool,
+}
+
+/// The policies that keep strangers away from controllers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NetworkPolicy {
     /// Whether none is written.
     #[serde(default)]
     pub disabled: bool,

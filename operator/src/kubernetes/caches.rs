@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::Api;
 use kube::runtime::watcher;
@@ -38,6 +39,8 @@ pub struct Caches {
     pub accounts: Cache<ServiceAccount>,
     /// PodDisruptionBudgets.
     pub budgets: Cache<PodDisruptionBudget>,
+    /// NetworkPolicies.
+    pub policies: Cache<NetworkPolicy>,
 }
 
 /// What a watch tells.
@@ -67,6 +70,7 @@ impl Caches {
             && self.maps.is_synced()
             && self.accounts.is_synced()
             && self.budgets.is_synced()
+            && self.policies.is_synced()
     }
 
     /// The pods of a Cluster, by their nodes.
@@ -129,7 +133,8 @@ impl Caches {
         watched.start(|caches| &caches.services, ours.clone(), told, belongs::<Service>);
         watched.start(|caches| &caches.maps, ours.clone(), told, belongs::<ConfigMap>);
         watched.start(|caches| &caches.accounts, ours.clone(), told, belongs::<ServiceAccount>);
-        watched.start(|caches| &caches.budgets, ours, told, belongs::<PodDisruptionBudget>);
+        watched.start(|caches| &caches.budgets, ours.clone(), told, belongs::<PodDisruptionBudget>);
+        watched.start(|caches| &caches.policies, ours, told, belongs::<NetworkPolicy>);
     }
 }
 

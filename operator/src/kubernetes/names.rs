@@ -30,6 +30,12 @@ pub const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
 /// Label that says who manages an object.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 
+/// Label that says what an object is.
+pub const NAME_LABEL: &str = "app.kubernetes.io/name";
+
+/// What the chart calls the pods of operators.
+pub const OPERATOR: &str = "taffrail-operator";
+
 /// Port that Kafka clients connect to.
 pub const KAFKA_PORT: u16 = 9092;
 
@@ -151,6 +157,11 @@ impl Names {
         self.headless(role)
     }
 
+    /// The NetworkPolicy of a role.
+    pub fn policy(&self, role: Role) -> String {
+        self.headless(role)
+    }
+
     /// Host under which a node is reached from within the Kubernetes cluster.
     pub fn host(&self, node: Node) -> String {
         format!("{}.{}.{}.svc", self.pod(node), self.headless(node.role), self.namespace)
@@ -164,7 +175,7 @@ impl Names {
     /// Labels of all that belongs to the Cluster.
     pub fn labels(&self) -> BTreeMap<String, String> {
         labels([
-            ("app.kubernetes.io/name", "taffrail"),
+            (NAME_LABEL, "taffrail"),
             ("app.kubernetes.io/instance", &self.cluster),
             (MANAGED_BY_LABEL, MANAGER),
             (CLUSTER_LABEL, &self.cluster),

@@ -20,6 +20,7 @@ pub fn rules() -> Vec<Value> {
         // To park what consumes while its group's offsets are reset, where a ConsumerGroup asks for it.
         rule("apps", &["deployments/scale", "statefulsets/scale"], &["get", "patch"]),
         rule("policy", &["poddisruptionbudgets"], &WRITE),
+        rule("networking.k8s.io", &["networkpolicies"], &WRITE),
         rule("events.k8s.io", &["events"], &["create", "patch"]),
     ]
 }

@@ -86,6 +86,8 @@ pub struct Wanted {
     pub protected: bool,
     /// Whether node drains are to be held back.
     pub has_budget: bool,
+    /// Whether the network is to keep strangers out.
+    pub has_policy: bool,
     /// Name of the listener.
     pub listener: String,
     /// Other namespaces whose Topics may name this Cluster.
@@ -189,6 +191,7 @@ pub fn validate(cluster: &Cluster) -> Result<Wanted, Vec<String>> {
         paused: spec.paused,
         protected: spec.deletion_protection,
         has_budget: !spec.pdb.as_ref().is_some_and(|pdb| pdb.disabled),
+        has_policy: !spec.network_policy.as_ref().is_some_and(|policy| policy.disabled),
         listener: spec.listeners.first().map_or_else(|| "plain".to_owned(), |listener| listener.name.clone()),
         allowed_namespaces: spec.allowed_namespaces.clone(),
     })

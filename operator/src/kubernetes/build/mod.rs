@@ -2,6 +2,7 @@
 
 mod budget;
 mod pod;
+mod policy;
 mod services;
 mod storage;
 
@@ -13,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 pub use budget::{budget, must_stay};
 pub use pod::pod;
+pub use policy::policy;
 pub use services::{bootstrap, headless};
 pub use storage::{claim, is_grown};
 

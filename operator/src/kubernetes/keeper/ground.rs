@@ -1,4 +1,4 @@
-//! What stands before the pods: identity, secret, Services, disks, budgets.
+//! What stands before the pods: identity, secret, Services, disks, budgets, policies.
 
 use std::sync::Arc;
 
@@ -97,11 +97,19 @@ impl Keeper {
             let nodes = scene.view.wanted.iter().filter(|node| node.role == role).count();
             let stay = build::must_stay(role, nodes, &scene.view);
             let budget = build::budget(wanted, role, i32::try_from(stay).unwrap_or(i32::MAX));
-            if wanted.has_budget {
-                self.ensure(&caches.budgets, &budget).await?;
-            } else if let Some(present) = caches.budgets.get(&wanted.names.namespace, &wanted.names.budget(role)) {
-                self.kube.delete(&*present).await?;
-            }
+            self.ensure_if(wanted.has_budget, &caches.budgets, &budget).await?;
+            self.ensure_if(wanted.has_policy, &caches.policies, &build::policy(wanted, role)).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes an object that is wanted, and deletes one that is not.
+    async fn ensure_if<K: Namespaced>(&self, wanted: bool, cache: &Cache<K>, object: &K) -> Result<(), KeeperError> {
+        if wanted {
+            return self.ensure(cache, object).await;
+        }
+        if let Some(present) = cache.get(&object.namespace().unwrap_or_default(), &object.name_any()) {
+            self.kube.delete(&*present).await?;
         }
         Ok(())
     }
