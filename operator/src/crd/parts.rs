@@ -122,3 +122,39 @@ pub fn not_acted_on(reason: Reason, message: &str, generation: Option<i64>, now:
     let state = |type_, status| condition(type_, status, reason, message, generation, now.clone());
     vec![state(condition::READY, ConditionStatus::False), state(condition::STALLED, ConditionStatus::True)]
 }
+
+/// A text such as `1h30m` in milliseconds; `None` if it is not one, is zero, or is longer than there is time.
+pub fn duration_ms(text: &str) -> Option<i64> {
+    let (mut total, mut rest) = (0_i64, text);
+    for (unit, unit_ms) in [('h', 3_600_000), ('m', 60_000), ('s', 1000)] {
+        if let Some((number, after)) = rest.split_once(unit) {
+            let number: u32 = number.parse().ok()?;
+            total = total.checked_add(i64::from(number).checked_mul(unit_ms)?)?;
+            rest = after;
+        }
+    }
+    (rest.is_empty() && total > 0).then_some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_read() {
+        for (text, expected) in [
+            ("5m", Some(300_000)),
+            ("1h30m", Some(5_400_000)),
+            ("1h2m3s", Some(3_723_000)),
+            ("90s", Some(90_000)),
+            ("0s", None),
+            ("", None),
+            ("5", None),
+            ("m5", None),
+            ("5s5m", None),
+            ("99999999999h", None),
+        ] {
+            assert_eq!(duration_ms(text), expected, "{text}");
+        }
+    }
+}

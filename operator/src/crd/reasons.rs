@@ -140,6 +140,12 @@ reasons! {
     GrantRefused, "Cluster: `RolloutBlocked`, `status.rollout.blockedBy`",
         "The controllers do not let the broker be taken down.",
         "The message is theirs.";
+    WindowClosed, "Cluster: `Reconciling`, `status.rollout.blockedBy`",
+        "Pods are to be replaced, and no window of `spec.rollout.windows` is open for the reason.",
+        "Wait; the message says when the window opens. To go on now, add a window or take them out.";
+    NotApproved, "Cluster: `RolloutBlocked`, `status.rollout.blockedBy`",
+        "Pods are to be replaced, and `spec.rollout.approval` is `Manual`.",
+        "Look at `status.plan`; to agree, set `spec.rollout.approvedGeneration` to what the message says.";
     Refused, "Cluster: `ScaleDownBlocked`; Topic: `Ready`, `Stalled`",
         "The controllers say no: to taking a node away without room for its replicas, or to what a Topic asks for.",
         "The message is theirs; ask for what they allow.";

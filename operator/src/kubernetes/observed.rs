@@ -42,11 +42,15 @@ pub fn view(wanted: &Wanted, nodes: &BTreeSet<Node>, image_name: &str, observed:
         let causes = Revision::read(pod).causes(&Revision::of(wanted, *node, image_name));
         (*node, PodView { health: health(pod), causes })
     };
+    let pods: BTreeMap<Node, PodView> = observed.pods.iter().map(pod).collect();
+    let withheld =
+        |(node, pod): (&Node, &PodView)| Some((*node, wanted.consent.withheld(*node, &pod.causes, observed.now_ms)?));
     let image = &observed.image;
     let grant = image.grant().filter(|grant| grant.is_open(observed.now_ms));
     View {
         wanted: nodes.clone(),
-        pods: observed.pods.iter().map(pod).collect(),
+        withheld: pods.iter().filter(|(node, _)| nodes.contains(node)).filter_map(withheld).collect(),
+        pods,
         quorum: observed.quorum.as_ref().map(|quorum| quorum_view(quorum, observed.now_ms)),
         brokers: observed.is_current.then(|| brokers(image)),
         lagging: lagging(image),

@@ -16,7 +16,7 @@ use super::wanted::Wanted;
 use crate::crd::ClusterStatus;
 use crate::crd::cluster_status::{
     Blocker, BrokerState, BrokerStatus, ControllersStatus, DrainStatus, ListenerStatus, Orphans, PartitionCounts,
-    RolloutStatus, VersionStatus, VoterStatus,
+    PlanStep, RolloutStatus, VersionStatus, VoterStatus,
 };
 use crate::crd::parts::{ConditionStatus, condition};
 use crate::crd::reasons::Reason;
@@ -91,6 +91,7 @@ pub fn status(facts: &Facts<'_>) -> ClusterStatus {
             }
             _ => None,
         },
+        plan: plan(facts),
         orphans: (!facts.orphans.is_empty())
             .then(|| Orphans { topics: facts.orphans.iter().take(NAMES_MAX).cloned().collect(), groups: Vec::new() }),
         listeners: vec![ListenerStatus { name: wanted.listener.clone(), bootstrap }],
@@ -198,6 +199,17 @@ fn rollout(facts: &Facts<'_>) -> Option<RolloutStatus> {
         current: current.map(|node| facts.wanted.names.pod(node)),
         blocked_by,
     })
+}
+
+/// What would be done if somebody agreed, or a window were open.
+fn plan(facts: &Facts<'_>) -> Vec<PlanStep> {
+    let step = |node: &Node| {
+        let causes = facts.view.pods.get(node).map(|pod| pod.causes.as_slice()).unwrap_or_default();
+        let causes: Vec<&str> = causes.iter().map(|cause| cause.name()).collect();
+        let action = format!("Replace: {}", causes.join(", "));
+        PlanStep { action, target: facts.wanted.names.pod(*node), bytes: None }
+    };
+    facts.view.withheld.keys().take(NAMES_MAX).map(step).collect()
 }
 
 fn blocker(block: &Block, since: &BTreeMap<String, Time>) -> Blocker {

@@ -7,6 +7,7 @@ use kube::ResourceExt;
 use taffrail_core::config::{self, BrokerLayers};
 
 use super::names::{CONTROLLERS_MAX, KAFKA_PORT, Names, Role};
+use super::rollout::{Consent, Window};
 use crate::crd::cluster::{
     Approval, Lifecycle, ListenerType, Reclaim, Rollout, RolloutStrategy, ScaleDownPolicy, Storage, Template,
 };
@@ -76,6 +77,8 @@ pub struct Wanted {
     pub template: Template,
     /// How pods are replaced.
     pub rollout: Rollout,
+    /// What has to be agreed to before they are.
+    pub consent: Consent,
     /// Whether brokers that hold replicas may be drained and taken away.
     pub drains: bool,
     /// Whether the pods are to be gone, with disks and identity kept.
@@ -161,6 +164,8 @@ pub fn validate(cluster: &Cluster) -> Result<Wanted, Vec<String>> {
         problems.push(format!("spec.config: {error}"));
     }
     problems.extend(not_acted_on(spec));
+    let rollout = spec.rollout.clone().unwrap_or_default();
+    let consent = consent(&rollout, cluster.metadata.generation, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
     }
@@ -185,7 +190,8 @@ pub fn validate(cluster: &Cluster) -> Result<Wanted, Vec<String>> {
         controller_resources: spec.controllers.resources.clone(),
         zones,
         template,
-        rollout: spec.rollout.clone().unwrap_or_default(),
+        rollout,
+        consent,
         drains: scale_down == ScaleDownPolicy::Drain,
         stopped: spec.lifecycle == Lifecycle::Stopped,
         paused: spec.paused,
@@ -195,6 +201,22 @@ pub fn validate(cluster: &Cluster) -> Result<Wanted, Vec<String>> {
         listener: spec.listeners.first().map_or_else(|| "plain".to_owned(), |listener| listener.name.clone()),
         allowed_namespaces: spec.allowed_namespaces.clone(),
     })
+}
+
+/// What has to be agreed to before pods are replaced. To agree changes the spec, and so its generation, by one.
+fn consent(rollout: &Rollout, generation: Option<i64>, problems: &mut Vec<String>) -> Consent {
+    let mut windows = Vec::new();
+    for (index, raw) in rollout.windows.iter().enumerate() {
+        match Window::read(raw) {
+            Ok(window) => windows.push(window),
+            Err(problem) => problems.push(format!("spec.rollout.windows[{index}]: {problem}")),
+        }
+    }
+    let generation = generation.unwrap_or_default();
+    let is_approved =
+        rollout.approved_generation.is_some_and(|approved| [generation, generation - 1].contains(&approved));
+    let needs_approval = rollout.approval == Approval::Manual && !is_approved;
+    Consent { windows, unapproved: needs_approval.then_some(generation) }
 }
 
 /// Fields that nothing stands behind yet: nobody is to believe in a window or a limit that is not kept.
@@ -214,9 +236,6 @@ fn not_acted_on(spec: &ClusterSpec) -> Vec<String> {
     if let Some(rollout) = &spec.rollout {
         refuse(rollout.strategy != RolloutStrategy::OneByOne, "rollout.strategy");
         refuse(rollout.leader_drain_seconds.is_some(), "rollout.leaderDrainSeconds");
-        refuse(!rollout.windows.is_empty(), "rollout.windows");
-        refuse(rollout.approval != Approval::Automatic, "rollout.approval");
-        refuse(rollout.approved_generation.is_some(), "rollout.approvedGeneration");
     }
     if let Some(scale_down) = &spec.scale_down {
         refuse(scale_down.throttle_bytes_per_second.is_some(), "scaleDown.throttleBytesPerSecond");
@@ -282,7 +301,8 @@ mod tests {
             (r#"{"listeners":[{"name":"plain","port":9094}]}"#, "spec.listeners[0].port: not acted on yet"),
             (r#"{"brokers":{"storage":{"volumes":[{"id":0,"size":"1Gi"}]}}}"#, "spec.brokers.storage.volumes: not"),
             (r#"{"rollout":{"strategy":"RackParallel"}}"#, "spec.rollout.strategy: not acted on yet"),
-            (r#"{"rollout":{"windows":[{"cron":"* * * * *","duration":"1h"}]}}"#, "spec.rollout.windows: not"),
+            (r#"{"rollout":{"leaderDrainSeconds":5}}"#, "spec.rollout.leaderDrainSeconds: not acted on yet"),
+            (r#"{"rollout":{"windows":[{"cron":"* 24 * * *","duration":"1h"}]}}"#, "spec.rollout.windows[0]: 24 is"),
         ] {
             let problems = validate(&cluster(spec)).unwrap_err();
             assert!(problems.len() == 1 && problems[0].starts_with(expected), "{problems:?}");
@@ -305,5 +325,20 @@ mod tests {
         assert!(allows("{}", "shop") && !allows("{}", "other"));
         assert!(allows(r#"{"allowedNamespaces":["other"]}"#, "other"));
         assert!(allows(r#"{"allowedNamespaces":["*"]}"#, "any"));
+    }
+
+    #[test]
+    fn a_plan_is_agreed_to_by_the_generation_that_made_it() {
+        let unapproved = |spec: &str| {
+            let mut cluster = cluster(spec);
+            cluster.metadata.generation = Some(7);
+            validate(&cluster).unwrap().consent.unapproved
+        };
+        assert_eq!(unapproved("{}"), None);
+        assert_eq!(unapproved(r#"{"rollout":{"approval":"Manual"}}"#), Some(7));
+        for (approved, expected) in [(5, Some(7)), (6, None), (7, None), (8, Some(7))] {
+            let spec = format!(r#"{{"rollout":{{"approval":"Manual","approvedGeneration":{approved}}}}}"#);
+            assert_eq!(unapproved(&spec), expected, "{approved}");
+        }
     }
 }

@@ -222,7 +222,12 @@ impl Keeper {
         let scene = self.look(resource, wanted, identity).await?;
         let outcome = self.act(&scene).await?;
         self.report(&scene, &outcome).await?;
-        let is_at_rest = outcome.step == Step::Done && outcome.moving.is_none() && self.is_current(&scene);
+        // What waits for people needs no looks in quick succession.
+        let waits_for_people = match &outcome.step {
+            Step::Wait(blocks) => blocks.iter().all(|block| block.rule.is_consent()),
+            step => *step == Step::Done,
+        };
+        let is_at_rest = waits_for_people && outcome.moving.is_none() && self.is_current(&scene);
         Ok(if is_at_rest { RESYNC } else { BUSY })
     }
 

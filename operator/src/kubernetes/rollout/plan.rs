@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::view::{GrantView, Health, Lagging, QuorumView, View};
+use super::view::{GrantView, Health, Lagging, PodView, QuorumView, View};
 use crate::crd::reasons::Reason;
 use crate::kubernetes::names::{Node, Role};
 use crate::kubernetes::revision::Cause;
@@ -49,12 +49,21 @@ pub enum Rule {
     GrantHeld,
     /// The grant is refused for another reason.
     GrantRefused,
+    /// No window is open for why it differs.
+    WindowClosed,
+    /// Nobody has agreed to the plan.
+    NotApproved,
 }
 
 impl Rule {
     /// Whether this is more than the time that a restart takes: somebody may want to know.
     pub const fn is_news(self) -> bool {
-        !matches!(self, Self::PodGoing | Self::PodStarting)
+        !matches!(self, Self::PodGoing | Self::PodStarting | Self::WindowClosed)
+    }
+
+    /// Whether it is about what people have agreed to: nothing is under way meanwhile.
+    pub const fn is_consent(self) -> bool {
+        matches!(self, Self::WindowClosed | Self::NotApproved)
     }
 
     /// Itself as the reason of a condition.
@@ -71,6 +80,8 @@ impl Rule {
             Self::UnderMinIsr => Reason::UnderMinIsr,
             Self::GrantHeld => Reason::GrantHeld,
             Self::GrantRefused => Reason::GrantRefused,
+            Self::WindowClosed => Reason::WindowClosed,
+            Self::NotApproved => Reason::NotApproved,
         }
     }
 
@@ -152,10 +163,13 @@ pub fn plan(view: &View) -> Step {
     if let Some(step) = return_grant(view) {
         return step;
     }
-    let outdated: Vec<Node> = pods().filter(|(_, pod)| !pod.causes.is_empty()).map(|(node, _)| *node).collect();
+    let may_go = |node: &Node| !view.withheld.contains_key(node);
+    let outdated: Vec<Node> =
+        pods().filter(|(node, pod)| !pod.causes.is_empty() && may_go(node)).map(|(node, _)| *node).collect();
     let unready: Vec<Block> = pods().filter_map(|(node, pod)| unready(*node, &pod.health)).collect();
     if outdated.is_empty() && unready.is_empty() {
-        return Step::Done;
+        let withheld: Vec<Block> = view.withheld.values().cloned().collect();
+        return if withheld.is_empty() { Step::Done } else { Step::Wait(withheld) };
     }
     // One at a time: whatever is away comes back first. A pod that is outdated and away itself may be replaced at once.
     let away = |node: &Node| view.pods[node].health == Health::Starting;
@@ -203,10 +217,15 @@ fn return_grant(view: &View) -> Option<Step> {
         let node = Node::broker(*id);
         // What is not wanted any more is not waited for.
         !view.wanted.contains(&node)
-            || (view.pods.get(&node).is_some_and(|pod| pod.health == Health::Ready && pod.causes.is_empty())
+            || (view.pods.get(&node).is_some_and(|pod| pod.health == Health::Ready && is_settled(view, node, pod))
                 && states.get(id).is_some_and(|broker| broker.serves && broker.in_sync))
     };
     brokers.iter().all(is_back).then_some(Step::ReturnGrant(*id))
+}
+
+/// Whether a pod is as it should be, or stays as it is for now.
+fn is_settled(view: &View, node: Node, pod: &PodView) -> bool {
+    pod.causes.is_empty() || view.withheld.contains_key(&node)
 }
 
 fn next_controller(view: &View, candidates: &[Node]) -> Step {
@@ -307,6 +326,7 @@ mod tests {
             lagging: Vec::new(),
             grant: None,
             needs_all_in_sync: true,
+            withheld: BTreeMap::new(),
         }
     }
 
@@ -573,6 +593,33 @@ mod tests {
         assert_eq!(deleted, [[Role::Broker; 3], [Role::Controller; 3]].concat());
         view.pods.clear();
         assert_eq!(plan_stop(&view), Step::Done);
+    }
+
+    #[test]
+    fn what_nobody_has_agreed_to_waits_and_holds_up_nothing_else() {
+        let closed = |node| Block::node(Rule::WindowClosed, node, "");
+        let withhold = |view: &mut View, node: Node| drop(view.withheld.insert(node, closed(node)));
+        let (one, two) = (Node::broker(1), Node::broker(2));
+        let withheld = |view: &mut View| {
+            outdated(view, one);
+            withhold(view, one);
+        };
+        assert_eq!(when(withheld), Step::Wait(vec![closed(one)]));
+        let other_may = |view: &mut View| {
+            withheld(view);
+            outdated(view, two);
+        };
+        assert_eq!(when(other_may), Step::AskGrant(2));
+        let broken = |view: &mut View| {
+            withheld(view);
+            set(view, one, Health::Broken("CrashLoopBackOff".to_owned()));
+        };
+        assert_eq!(when(broken), Step::Delete(one, vec![Cause::Config]), "nobody misses it more than before");
+        let granted = |view: &mut View| {
+            withheld(view);
+            view.grant = Some(GrantView { id: 4, brokers: [1].into() });
+        };
+        assert_eq!(when(granted), Step::ReturnGrant(4), "the window closed before it went");
     }
 
     #[test]

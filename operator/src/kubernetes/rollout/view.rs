@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 
+use super::plan::Block;
 use crate::kubernetes::names::Node;
 use crate::kubernetes::revision::Cause;
 
@@ -101,6 +102,8 @@ pub struct View {
     pub lagging: Vec<Lagging>,
     /// The grant that is open.
     pub grant: Option<GrantView>,
+    /// Pods that are to be replaced and may not be yet, with what keeps them.
+    pub withheld: BTreeMap<Node, Block>,
     /// Whether every replica has to be in sync before the next broker goes, not just enough of them.
     pub needs_all_in_sync: bool,
 }
