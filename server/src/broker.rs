@@ -3,6 +3,7 @@
 //! It may be started before its controllers, which tell it what cluster it is in. Until they do, it opens its partitions,
 //! and clients that connect wait.
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::exit::Exit;
 use crate::http::{self, Health};
 use crate::nodes;
 use crate::options::{MetricsAddress, Options};
-use crate::roles::{self, BrokerFiles, BrokerPlace, BrokerRole, BrokerStart, DataDir, RoleEnd};
+use crate::roles::{self, BrokerFiles, BrokerPlace, BrokerRole, BrokerStart, DataDir, ExtraListener, RoleEnd};
 use crate::sockets::listen;
 use crate::stopping::stop_within;
 use crate::telemetry::LogLevels;
@@ -46,6 +47,8 @@ struct Plan {
     rack: Option<String>,
     controllers: Vec<(String, Target)>,
     secret: Option<ClusterSecret>,
+    /// Listeners beside that of `--listen`.
+    extra: Vec<ExtraListener>,
     /// The cluster that it is to belong to, if it was told.
     cluster: Option<Uuid>,
 }
@@ -72,18 +75,32 @@ impl Plan {
             controllers: args.controllers.iter().map(|it| nodes::controller(it, secret.as_ref())).collect(),
             cluster: nodes::cluster_id(args.cluster_id.as_deref())?,
             secret,
+            extra: distinct(&args.listeners)?,
         })
     }
+}
+
+/// Listeners whose names differ: clients are told addresses by them.
+fn distinct(listeners: &[ExtraListener]) -> anyhow::Result<Vec<ExtraListener>> {
+    let mut names = BTreeSet::new();
+    if let Some(twice) = listeners.iter().find(|listener| !names.insert(&listener.name)) {
+        bail!("--listener {}: there are two of this name", twice.name);
+    }
+    Ok(listeners.to_vec())
 }
 
 async fn run_until_told(plan: &Plan, dir: &DataDir, loggers: Arc<LogLevels>) -> anyhow::Result<Exit> {
     let mut told = task::spawn(signal::terminate());
     let socket = listen(plan.options.listen, "--listen").await?;
+    let mut extra = Vec::new();
+    for ExtraListener { name, address, .. } in &plan.extra {
+        extra.push((name.clone(), listen(*address, "--listener").await?));
+    }
     let (health, stop) = (Health::default(), Shutdown::new());
     if let MetricsAddress::At(address) = plan.options.metrics {
         task::spawn(http::serve(listen(address, "--metrics").await?, health.clone(), stop.clone()));
     }
-    let mut broker = match select(pin!(start(plan, dir, socket, &health, loggers)), &mut told).await {
+    let mut broker = match select(pin!(start(plan, dir, (socket, extra), &health, loggers)), &mut told).await {
         Either::Left((broker, _)) => broker?,
         Either::Right(_) => bail!("told to stop while starting: the next start recovers what was not closed"),
     };
@@ -107,7 +124,7 @@ async fn run_until_told(plan: &Plan, dir: &DataDir, loggers: Arc<LogLevels>) -> 
 async fn start(
     plan: &Plan,
     dir: &DataDir,
-    socket: TcpListener,
+    (socket, extra): (TcpListener, Vec<(String, TcpListener)>),
     health: &Health,
     loggers: Arc<LogLevels>,
 ) -> anyhow::Result<BrokerRole> {
@@ -117,7 +134,15 @@ async fn start(
     }
     let (logs, advertised) = (dir.logs(), plan.options.advertised(bound));
     let rack = plan.rack.as_deref();
-    let place = BrokerPlace { id: plan.id, roles: "broker", bound, advertised: &advertised, logs: &logs, rack };
+    let place = BrokerPlace {
+        id: plan.id,
+        roles: "broker",
+        bound,
+        advertised: &advertised,
+        extra: &plan.extra,
+        logs: &logs,
+        rack,
+    };
     let static_config = roles::static_config(&plan.options, &place);
     let config = roles::config(&static_config)?;
     let disks = roles::known_cluster(&logs)?;
@@ -131,6 +156,7 @@ async fn start(
         controllers: plan.controllers.clone(),
         files,
         advertised,
+        extra: plan.extra.clone(),
         shards: roles::start_shards(&plan.options)?,
         loggers,
         secret: plan.secret.clone(),
@@ -139,6 +165,7 @@ async fn start(
     .with_context(|| format!("broker {} cannot be part of cluster {cluster_id}", plan.id))?;
     health.add(broker.handle(), broker.unfenced());
     broker.serve(socket);
+    extra.into_iter().for_each(|(name, socket)| broker.serve_as(&name, socket));
     health.set_ready(true);
     crate::cli::write(&format!("broker {} of cluster {cluster_id} listens at {told}\n", plan.id))?;
     Ok(broker)

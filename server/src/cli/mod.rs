@@ -19,7 +19,7 @@ use taffrail_runtime::random;
 
 use crate::exit::Exit;
 use crate::options::{Given, OptionsError, Sources};
-use crate::roles::BROKERS_MAX;
+use crate::roles::{BROKERS_MAX, ExtraListener};
 
 pub(crate) use output::{Format, print, table, tell, write};
 
@@ -188,6 +188,10 @@ pub(crate) struct BrokerArgs {
     /// The cluster that it belongs to; controllers of another one are refused
     #[arg(long, value_name = "ID", env = "TAFFRAIL_CLUSTER_ID")]
     pub(crate) cluster_id: Option<String>,
+    /// One more listener, for clients that reach this broker by another way: its name, where it listens, and what its clients
+    /// are told, as in EXTERNAL=0.0.0.0:9094,kafka.example:30001; may be repeated
+    #[arg(long = "listener", value_name = "NAME=ADDRESS,HOST:PORT")]
+    pub(crate) listeners: Vec<ExtraListener>,
     #[command(flatten)]
     pub(crate) settings: SettingsArgs,
 }

@@ -26,6 +26,7 @@ use taffrail_runtime::{random, task};
 use taffrail_storage::{Maintenance, Storage};
 
 use super::broker_files::BrokerFiles;
+use super::extra_listener::ExtraListener;
 use crate::options::Options;
 
 /// Name of the listener.
@@ -57,6 +58,8 @@ pub(crate) struct BrokerStart {
     pub(crate) files: BrokerFiles,
     /// Host and port that clients and other brokers are told.
     pub(crate) advertised: (String, u16),
+    /// Listeners besides.
+    pub(crate) extra: Vec<ExtraListener>,
     /// What serves its connections.
     pub(crate) shards: Arc<Shards>,
     pub(crate) loggers: Arc<dyn Loggers>,
@@ -75,7 +78,7 @@ pub(crate) struct BrokerRole {
     keep: Shutdown,
     /// Ends the broker's part in the cluster.
     member: Shutdown,
-    listener: Option<task::JoinHandle<()>>,
+    listeners: Vec<task::JoinHandle<()>>,
     following: task::JoinHandle<()>,
     keeping: task::JoinHandle<Registration>,
     maintaining: task::JoinHandle<()>,
@@ -124,7 +127,7 @@ impl BrokerRole {
             cluster_id: Some(cluster_id),
             incarnation: random::uuid(),
             rack: config.broker_rack.map(Arc::from),
-            listeners: vec![listener],
+            listeners: std::iter::once(listener).chain(start.extra.iter().map(ExtraListener::registered)).collect(),
             log_dirs: vec![directory_id],
             features: std::collections::BTreeMap::new(),
             unclean_shutdown: files.boots.is_unclean(),
@@ -176,7 +179,7 @@ impl BrokerRole {
             serving: Shutdown::new(),
             keep,
             member,
-            listener: None,
+            listeners: Vec::new(),
             following,
             keeping,
             maintaining,
@@ -198,10 +201,16 @@ impl BrokerRole {
 
     /// Takes clients from now on.
     pub(crate) fn serve(&mut self, socket: TcpListener) {
+        self.serve_as(LISTENER, socket);
+    }
+
+    /// Takes clients of the listener of this name, beside those of [`Self::serve`].
+    pub(crate) fn serve_as(&mut self, name: &str, socket: TcpListener) {
+        let name: Arc<str> = name.into();
         let (broker, shards, serving) = (self.handle(), Arc::clone(&self.shards), self.serving.clone());
         let mut ends = self.ends.clone();
-        self.listener = Some(task::spawn(async move {
-            broker.serve(LISTENER.into(), socket, shards, serving.clone()).await;
+        self.listeners.push(task::spawn(async move {
+            broker.serve(name, socket, shards, serving.clone()).await;
             if !serving.is_triggered() {
                 let _ = ends.try_send(RoleEnd::Listener);
             }
@@ -222,7 +231,7 @@ impl BrokerRole {
         let mut registration = self.keeping.await.context("the registration failed")?;
         registration.leave().await;
         self.serving.trigger();
-        if let Some(listener) = self.listener {
+        for listener in self.listeners {
             listener.await.context("the listener failed")?;
         }
         self.member.trigger();
@@ -245,6 +254,8 @@ pub(crate) struct BrokerPlace<'a> {
     pub(crate) bound: SocketAddr,
     /// Host and port that clients and other brokers are told.
     pub(crate) advertised: &'a (String, u16),
+    /// Listeners besides.
+    pub(crate) extra: &'a [ExtraListener],
     /// Where its partitions are.
     pub(crate) logs: &'a Path,
     pub(crate) rack: Option<&'a str>,
@@ -254,13 +265,20 @@ pub(crate) struct BrokerPlace<'a> {
 pub(crate) fn static_config(options: &Options, place: &BrokerPlace<'_>) -> Overrides {
     let mut config = options.broker.clone();
     let BrokerPlace { id, bound, advertised: (host, port), .. } = place;
+    let (mut listeners, mut told) = (format!("{LISTENER}://{bound}"), format!("{LISTENER}://{host}:{port}"));
+    let mut protocols = format!("{LISTENER}:PLAINTEXT");
+    for ExtraListener { name, address, advertised: (host, port) } in place.extra {
+        listeners.push_str(&format!(",{name}://{address}"));
+        told.push_str(&format!(",{name}://{host}:{port}"));
+        protocols.push_str(&format!(",{name}:PLAINTEXT"));
+    }
     let own = [
         ("node.id", id.to_string()),
         ("broker.id", id.to_string()),
         ("process.roles", place.roles.to_owned()),
-        ("listeners", format!("{LISTENER}://{bound}")),
-        ("advertised.listeners", format!("{LISTENER}://{host}:{port}")),
-        ("listener.security.protocol.map", format!("{LISTENER}:PLAINTEXT")),
+        ("listeners", listeners),
+        ("advertised.listeners", told),
+        ("listener.security.protocol.map", protocols),
         ("inter.broker.listener.name", LISTENER.to_owned()),
         ("log.dirs", place.logs.display().to_string()),
     ];

@@ -5,6 +5,7 @@ mod boot;
 mod broker;
 mod broker_files;
 mod data_dir;
+mod extra_listener;
 mod operator;
 mod quorum;
 
@@ -13,5 +14,6 @@ pub(crate) use broker::{
 };
 pub(crate) use broker_files::{BrokerFiles, known_cluster};
 pub(crate) use data_dir::{BROKERS_MAX, DataDir};
+pub(crate) use extra_listener::ExtraListener;
 pub(crate) use operator::run as operator;
 pub(crate) use quorum::QuorumRole;

@@ -69,8 +69,15 @@ impl Seat {
             let advertised = options.advertised_nth(bound, nth).context("--advertise: there are not so many ports")?;
             let logs = dir.logs_of(id);
             let rack = zones.get(usize::from(nth) % zones.len().max(1)).map(String::as_str);
-            let place =
-                BrokerPlace { id: BrokerId(id), roles: ROLES, bound, advertised: &advertised, logs: &logs, rack };
+            let place = BrokerPlace {
+                id: BrokerId(id),
+                roles: ROLES,
+                bound,
+                advertised: &advertised,
+                extra: &[],
+                logs: &logs,
+                rack,
+            };
             let static_config = roles::static_config(options, &place);
             let config = roles::config(&static_config)?;
             seats.push(Self { id: BrokerId(id), socket, advertised, logs, static_config, config });
@@ -150,6 +157,7 @@ impl Brokers {
                 controllers: controllers.to_vec(),
                 files,
                 advertised,
+                extra: Vec::new(),
                 shards: Arc::clone(shards),
                 loggers: Arc::clone(loggers) as _,
                 secret: Some(secret.clone()),

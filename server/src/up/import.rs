@@ -110,6 +110,7 @@ async fn adopt(
         roles: ROLES,
         bound: options.listen,
         advertised: &advertised,
+        extra: &[],
         logs: &logs,
         rack: None,
     };
