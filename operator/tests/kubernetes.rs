@@ -403,3 +403,33 @@ async fn policies_and_budgets_go_when_the_cluster_wants_none() {
     let left: Vec<String> = stage.api.names().into_iter().filter(|name| name.contains("log-brokers")).collect();
     assert_eq!(left, ["services/log-brokers"]);
 }
+
+#[tokio::test]
+async fn every_broker_of_a_further_listener_has_a_service_and_tells_what_that_was_given() {
+    const SERVICES: &str = "/api/v1/namespaces/shop/services";
+    const PODS: &str = "/api/v1/namespaces/shop/pods";
+    let listeners = json!([{"name": "plain", "port": 9092}, {"name": "ext", "port": 9094, "type": "NodePort"}]);
+    let mut stage =
+        Stage::new(json!({"brokers": {"replicas": 2}, "controllers": {"replicas": 1}, "listeners": listeners}));
+    let labels = json!({"taffrail.dev/cluster": "log", "taffrail.dev/listener": "ext"});
+    stage.api.put(SERVICES, json!({"metadata": {"name": "log-broker-7-ext", "labels": labels}, "spec": {}}));
+    assert!(stage.pass().await);
+    let mut services: Vec<Value> = stage.api.list(SERVICES);
+    services.retain(|service| service["spec"]["type"] == "NodePort");
+    let names: Vec<&str> = services.iter().map(|service| service["metadata"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["log-broker-0-ext", "log-broker-1-ext"]);
+    assert!(!stage.api.names().contains(&"services/log-broker-7-ext".to_owned()), "its broker is not there");
+    // The second one's is given a port, and pods are made anew.
+    services[1]["spec"]["ports"][0]["nodePort"] = 30123.into();
+    stage.api.put(SERVICES, services[1].clone());
+    stage.api.list(PODS).iter().for_each(|pod| stage.api.remove(PODS, pod["metadata"]["name"].as_str().unwrap()));
+    let mut stage = Stage::over(stage.api.clone());
+    assert!(stage.pass().await);
+    let pods = stage.api.list(PODS);
+    let args = |name: &str| {
+        let pod = pods.iter().find(|pod| pod["metadata"]["name"] == name).unwrap();
+        pod["spec"]["containers"][0]["args"].to_string()
+    };
+    assert!(args("log-broker-1").contains("EXT=0.0.0.0:9094,$(HOST_IP):30123"), "{}", args("log-broker-1"));
+    assert!(!args("log-broker-0").contains("--listener"));
+}

@@ -17,6 +17,7 @@ pub mod identity;
 pub mod keeper;
 pub mod lease;
 pub mod link;
+pub mod listeners;
 pub mod metrics;
 pub mod names;
 pub mod observed;

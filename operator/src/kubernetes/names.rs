@@ -15,6 +15,9 @@ pub const CLUSTER_LABEL: &str = "taffrail.dev/cluster";
 /// Label of a pod: the id of its node.
 pub const ID_LABEL: &str = "taffrail.dev/id";
 
+/// Label of a Service: the listener that it is for.
+pub const LISTENER_LABEL: &str = "taffrail.dev/listener";
+
 /// Label of a pod: hash of everything that needs a restart when it changes.
 pub const REVISION_LABEL: &str = "taffrail.dev/revision";
 
@@ -135,6 +138,11 @@ impl Names {
     /// The Service that clients begin with.
     pub fn bootstrap(&self) -> String {
         format!("{}-bootstrap", self.cluster)
+    }
+
+    /// The Service by which clients of a listener reach a broker.
+    pub fn listener(&self, id: i32, listener: &str) -> String {
+        format!("{}-{listener}", self.pod(Node::broker(id)))
     }
 
     /// The ConfigMap that says which cluster this is.

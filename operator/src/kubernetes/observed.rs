@@ -8,6 +8,7 @@ use taffrail_core::ids::BrokerId;
 use taffrail_core::image::MetadataImage;
 use taffrail_protocol::rpc::{Quorum, QuorumMember};
 
+use super::listeners::Told;
 use super::names::{Node, Role};
 use super::revision::Revision;
 use super::rollout::{BrokerView, GrantView, Lagging, PodView, QuorumView, View, health};
@@ -37,9 +38,17 @@ pub struct Observed {
 }
 
 /// What the planner looks at: `wanted` nodes of them, each with the revision that it is to have.
-pub fn view(wanted: &Wanted, nodes: &BTreeSet<Node>, image_name: &str, observed: &Observed) -> View {
+pub fn view(
+    wanted: &Wanted,
+    nodes: &BTreeSet<Node>,
+    image_name: &str,
+    observed: &Observed,
+    told: impl Fn(Node) -> Told,
+) -> View {
     let pod = |(node, pod): (&Node, &Arc<Pod>)| {
-        let causes = Revision::read(pod).causes(&Revision::of(wanted, *node, image_name));
+        let told = told(*node);
+        let told = told.is_whole.then_some(told.flags.as_slice());
+        let causes = Revision::read(pod).causes(&Revision::of(wanted, *node, image_name, told));
         (*node, PodView { health: health(pod), causes })
     };
     let pods: BTreeMap<Node, PodView> = observed.pods.iter().map(pod).collect();

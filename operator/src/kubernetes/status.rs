@@ -48,6 +48,8 @@ pub struct Facts<'a> {
     pub settings_refused: Option<&'a str>,
     /// Topics without a resource.
     pub orphans: &'a [String],
+    /// Where clients of the further listeners begin.
+    pub listeners: &'a [ListenerStatus],
     /// Since when each blocker stands in the way.
     pub since: &'a BTreeMap<String, Time>,
     /// Now.
@@ -94,7 +96,9 @@ pub fn status(facts: &Facts<'_>) -> ClusterStatus {
         plan: plan(facts),
         orphans: (!facts.orphans.is_empty())
             .then(|| Orphans { topics: facts.orphans.iter().take(NAMES_MAX).cloned().collect(), groups: Vec::new() }),
-        listeners: vec![ListenerStatus { name: wanted.listener.clone(), bootstrap }],
+        listeners: std::iter::once(ListenerStatus { name: wanted.listener.clone(), bootstrap })
+            .chain(facts.listeners.iter().cloned())
+            .collect(),
         conditions: conditions(facts),
         ..ClusterStatus::default()
     }

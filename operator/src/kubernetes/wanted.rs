@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use kube::ResourceExt;
 use taffrail_core::config::{self, BrokerLayers};
 
-use super::names::{CONTROLLERS_MAX, KAFKA_PORT, Names, Role};
+use super::listeners::ExtraListener;
+use super::names::{CONTROLLERS_MAX, KAFKA_PORT, METRICS_PORT, Names, Role};
 use super::rollout::{Consent, Window};
 use crate::crd::cluster::{
     Approval, Lifecycle, ListenerType, Reclaim, Rollout, RolloutStrategy, ScaleDownPolicy, Storage, Template,
@@ -22,6 +23,15 @@ const CONTROLLERS: i32 = 3;
 
 /// Longest name of a Cluster: names of pods are labels of DNS, and have more in them.
 const NAME_CHARS_MAX: usize = 40;
+
+/// Longest name of a Service.
+const SERVICE_CHARS_MAX: usize = 63;
+
+/// Highest id of a broker that names have room for.
+const BROKER_ID_MAX: i32 = 9999;
+
+/// Name that brokers give the first listener.
+const INTER_BROKER: &str = "PLAINTEXT";
 
 /// Disk of a broker of a Cluster that does not say how large.
 const BROKER_DISK: &str = "10Gi";
@@ -91,8 +101,10 @@ pub struct Wanted {
     pub has_budget: bool,
     /// Whether the network is to keep strangers out.
     pub has_policy: bool,
-    /// Name of the listener.
+    /// Name of the first listener, by which brokers reach each other too.
     pub listener: String,
+    /// The others.
+    pub listeners: Vec<ExtraListener>,
     /// Other namespaces whose Topics may name this Cluster.
     pub allowed_namespaces: Vec<String>,
 }
@@ -164,6 +176,7 @@ pub fn validate(cluster: &Cluster) -> Result<Wanted, Vec<String>> {
         problems.push(format!("spec.config: {error}"));
     }
     problems.extend(not_acted_on(spec));
+    let listeners = listeners(spec, &names, &mut problems);
     let rollout = spec.rollout.clone().unwrap_or_default();
     let consent = consent(&rollout, cluster.metadata.generation, &mut problems);
     if !problems.is_empty() {
@@ -199,8 +212,31 @@ pub fn validate(cluster: &Cluster) -> Result<Wanted, Vec<String>> {
         has_budget: !spec.pdb.as_ref().is_some_and(|pdb| pdb.disabled),
         has_policy: !spec.network_policy.as_ref().is_some_and(|policy| policy.disabled),
         listener: spec.listeners.first().map_or_else(|| "plain".to_owned(), |listener| listener.name.clone()),
+        listeners,
         allowed_namespaces: spec.allowed_namespaces.clone(),
     })
+}
+
+/// The listeners beside the first.
+fn listeners(spec: &ClusterSpec, names: &Names, problems: &mut Vec<String>) -> Vec<ExtraListener> {
+    let mut found = Vec::new();
+    for (index, raw) in spec.listeners.iter().enumerate().skip(1) {
+        let mut refuse = |text: String| problems.push(format!("spec.listeners[{index}].{text}"));
+        match ExtraListener::read(raw) {
+            Err(problem) => refuse(problem),
+            Ok(listener) if [KAFKA_PORT, METRICS_PORT].contains(&listener.port) => {
+                refuse(format!("port: {} is the broker's own", listener.port));
+            }
+            Ok(listener) if listener.name.eq_ignore_ascii_case(INTER_BROKER) => {
+                refuse(format!("name: {} is what brokers call their first listener", listener.name));
+            }
+            Ok(listener) if names.listener(BROKER_ID_MAX, &listener.name).len() > SERVICE_CHARS_MAX => {
+                refuse(format!("name: {} is too long behind the Cluster's name", listener.name));
+            }
+            Ok(listener) => found.push(listener),
+        }
+    }
+    found
 }
 
 /// What has to be agreed to before pods are replaced. To agree changes the spec, and so its generation, by one.
@@ -245,10 +281,10 @@ fn not_acted_on(spec: &ClusterSpec) -> Vec<String> {
         let at = |field: &str| format!("listeners[{index}]{field}");
         refuse(listener.tls, &at(".tls"));
         refuse(listener.auth.is_some(), &at(".auth"));
-        refuse(listener.advertised.is_some(), &at(".advertised"));
-        refuse(listener.type_ != ListenerType::Internal, &at(".type"));
+        // By the first one brokers reach each other.
+        refuse(index == 0 && listener.advertised.is_some(), &at(".advertised"));
+        refuse(index == 0 && listener.type_ != ListenerType::Internal, &at(".type"));
         refuse(index == 0 && listener.port != i32::from(KAFKA_PORT), &at(".port"));
-        refuse(index > 0, &at(""));
     }
     fields
 }
@@ -299,6 +335,18 @@ mod tests {
             (r#"{"config":{"log.retention.ms":"0"}}"#, "spec.config: log.retention.ms"),
             (r#"{"listeners":[{"name":"tls","port":9092,"tls":true}]}"#, "spec.listeners[0].tls: not acted on yet"),
             (r#"{"listeners":[{"name":"plain","port":9094}]}"#, "spec.listeners[0].port: not acted on yet"),
+            (
+                r#"{"listeners":[{"name":"a","port":9092},{"name":"b","port":9404}]}"#,
+                "spec.listeners[1].port: 9404 is the broker's own",
+            ),
+            (
+                r#"{"listeners":[{"name":"a","port":9092},{"name":"plaintext","port":9094}]}"#,
+                "spec.listeners[1].name: plaintext is what",
+            ),
+            (
+                r#"{"listeners":[{"name":"a","port":9092},{"name":"b","port":9094,"advertised":{"host":"h","port":"x{id}"}}]}"#,
+                "spec.listeners[1].advertised.port: x{id} is no port",
+            ),
             (r#"{"brokers":{"storage":{"volumes":[{"id":0,"size":"1Gi"}]}}}"#, "spec.brokers.storage.volumes: not"),
             (r#"{"rollout":{"strategy":"RackParallel"}}"#, "spec.rollout.strategy: not acted on yet"),
             (r#"{"rollout":{"leaderDrainSeconds":5}}"#, "spec.rollout.leaderDrainSeconds: not acted on yet"),

@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 pub use budget::{budget, must_stay};
 pub use pod::pod;
 pub use policy::policy;
-pub use services::{bootstrap, headless};
+pub use services::{bootstrap, headless, of_listeners};
 pub use storage::{claim, is_grown};
 
 use super::names::{Names, Role};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{
     Affinity, Capabilities, ConfigMapKeySelector, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource,
     HTTPGetAction, LocalObjectReference, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
-    PersistentVolumeClaimVolumeSource, Pod, PodAffinityTerm, PodAntiAffinity, PodSecurityContext, PodSpec, Probe,
-    SeccompProfile, SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
+    ObjectFieldSelector, PersistentVolumeClaimVolumeSource, Pod, PodAffinityTerm, PodAntiAffinity, PodSecurityContext,
+    PodSpec, Probe, SeccompProfile, SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
     WeightedPodAffinityTerm,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::owned;
 use crate::kubernetes::identity::{BOOTSTRAP, CLUSTER_ID, CONTROLLERS, Identity};
+use crate::kubernetes::listeners::HOST_IP;
 use crate::kubernetes::names::{CONTROLLER_PORT, CONTROLLERS_MAX, ID_LABEL, KAFKA_PORT, METRICS_PORT, Node, Role};
 use crate::kubernetes::revision::{Revision, zone};
 use crate::kubernetes::wanted::Wanted;
@@ -40,14 +41,14 @@ const ZONE_KEY: &str = "topology.kubernetes.io/zone";
 /// Label of Kubernetes nodes that names them.
 const HOST_KEY: &str = "kubernetes.io/hostname";
 
-/// A node's pod, with `image`.
-pub fn pod(wanted: &Wanted, identity: &Identity, node: Node, image: &str) -> Pod {
+/// A node's pod, with `image`, whose broker is told this of its further listeners.
+pub fn pod(wanted: &Wanted, identity: &Identity, node: Node, (image, told): (&str, &[String])) -> Pod {
     let names = &wanted.names;
     let mut labels = wanted.template.labels.clone();
     labels.extend(names.role_labels(node.role));
     labels.insert(ID_LABEL.to_owned(), node.id.to_string());
     let mut annotations = wanted.template.annotations.clone();
-    Revision::of(wanted, node, image).write(&mut labels, &mut annotations);
+    Revision::of(wanted, node, image, Some(told)).write(&mut labels, &mut annotations);
     let mut metadata = owned(wanted, names.pod(node), labels);
     metadata.annotations = Some(annotations);
     let template = &wanted.template;
@@ -62,7 +63,7 @@ pub fn pod(wanted: &Wanted, identity: &Identity, node: Node, image: &str) -> Pod
             enable_service_links: Some(false),
             termination_grace_period_seconds: Some(GRACE_SECONDS),
             security_context: Some(pod_security()),
-            containers: vec![container(wanted, identity, node, image)],
+            containers: vec![container(wanted, identity, node, (image, told))],
             volumes: Some(volumes(wanted, node)),
             affinity: Some(affinity(wanted, node)),
             topology_spread_constraints: Some(vec![spread(wanted, node)]),
@@ -76,11 +77,12 @@ pub fn pod(wanted: &Wanted, identity: &Identity, node: Node, image: &str) -> Pod
     }
 }
 
-fn container(wanted: &Wanted, identity: &Identity, node: Node, image: &str) -> Container {
-    let (ports, resources) = match node.role {
-        Role::Broker => (("kafka", KAFKA_PORT), &wanted.broker_resources),
-        Role::Controller => (("grpc", CONTROLLER_PORT), &wanted.controller_resources),
+fn container(wanted: &Wanted, identity: &Identity, node: Node, (image, told): (&str, &[String])) -> Container {
+    let (mut ports, resources) = match node.role {
+        Role::Broker => (vec![("kafka", KAFKA_PORT)], &wanted.broker_resources),
+        Role::Controller => (vec![("grpc", CONTROLLER_PORT)], &wanted.controller_resources),
     };
+    ports.push(("metrics", METRICS_PORT));
     let port = |(name, port): (&str, u16)| ContainerPort {
         name: Some(name.to_owned()),
         container_port: i32::from(port),
@@ -91,9 +93,9 @@ fn container(wanted: &Wanted, identity: &Identity, node: Node, image: &str) -> C
         name: "taffrail".to_owned(),
         image: Some(image.to_owned()),
         image_pull_policy: Some("IfNotPresent".to_owned()),
-        args: Some(args(wanted, identity, node)),
+        args: Some(args(wanted, identity, node, told)),
         env: Some(environment(wanted, node.role)),
-        ports: Some(vec![port(ports), port(("metrics", METRICS_PORT))]),
+        ports: Some(ports.into_iter().map(port).collect()),
         resources: resources.clone(),
         liveness_probe: Some(probe("/healthz", 10, 6)),
         readiness_probe: Some(probe("/readyz", 2, 3)),
@@ -105,7 +107,7 @@ fn container(wanted: &Wanted, identity: &Identity, node: Node, image: &str) -> C
 
 /// What the process is started with. Everything that a node is told stands in its own pod: no ConfigMap that changes can
 /// reach a pod before its turn.
-fn args(wanted: &Wanted, identity: &Identity, node: Node) -> Vec<String> {
+fn args(wanted: &Wanted, identity: &Identity, node: Node, told: &[String]) -> Vec<String> {
     let names = &wanted.names;
     let own_port = if node.role == Role::Broker { KAFKA_PORT } else { CONTROLLER_PORT };
     let mut args: Vec<String> = vec![node.role.name().to_owned()];
@@ -124,6 +126,7 @@ fn args(wanted: &Wanted, identity: &Identity, node: Node) -> Vec<String> {
         if let Some(zone) = zone(wanted, node.id) {
             give("--rack", zone.clone());
         }
+        told.iter().for_each(|listener| give("--listener", listener.clone()));
     }
     let replicas = wanted.default_replicas().to_string();
     let mut settings = BTreeMap::from([
@@ -137,7 +140,8 @@ fn args(wanted: &Wanted, identity: &Identity, node: Node) -> Vec<String> {
     args
 }
 
-/// What a controller reads anew whenever its container starts: whether it may found the cluster, and with whom.
+/// What is read anew whenever a container starts: of a controller, whether it may found the cluster, and with whom; of a broker,
+/// which machine it is on.
 fn environment(wanted: &Wanted, role: Role) -> Vec<EnvVar> {
     let from_identity = |name: &str, key: &str| EnvVar {
         name: name.to_owned(),
@@ -152,7 +156,14 @@ fn environment(wanted: &Wanted, role: Role) -> Vec<EnvVar> {
         ..EnvVar::default()
     };
     match role {
-        Role::Broker => Vec::new(),
+        // A pod that has none by such a listener is not made otherwise because of it.
+        Role::Broker if wanted.listeners.is_empty() => Vec::new(),
+        Role::Broker => {
+            let field =
+                ObjectFieldSelector { field_path: "status.hostIP".to_owned(), ..ObjectFieldSelector::default() };
+            let source = EnvVarSource { field_ref: Some(field), ..EnvVarSource::default() };
+            vec![EnvVar { name: HOST_IP.to_owned(), value_from: Some(source), ..EnvVar::default() }]
+        }
         Role::Controller => vec![
             from_identity("TAFFRAIL_CONTROLLERS", CONTROLLERS),
             from_identity("TAFFRAIL_CLUSTER_ID", CLUSTER_ID),
@@ -288,7 +299,12 @@ mod tests {
         let mut cluster = Cluster::new("log", serde_json::from_str(spec).unwrap());
         cluster.metadata.namespace = Some("shop".to_owned());
         let wanted = wanted::validate(&cluster).unwrap();
-        let pod = pod(&wanted, &Identity::new(Uuid([7; 16]), "image:1", 3, "uid"), node, "image:1");
+        let pod = pod(
+            &wanted,
+            &Identity::new(Uuid([7; 16]), "image:1", 3, "uid"),
+            node,
+            ("image:1", &["EXT=0.0.0.0:9094,a:1".to_owned()]),
+        );
         let spec = pod.spec.clone().unwrap();
         let container = spec.containers[0].clone();
         (pod, spec, container)
@@ -319,6 +335,7 @@ mod tests {
             "--rack b",
             "--set default.replication.factor=2",
             "--set stop_timeout_ms=50000",
+            "--listener EXT=0.0.0.0:9094,a:1",
         ] {
             assert!(args.contains(expected), "{expected} in {args}");
         }

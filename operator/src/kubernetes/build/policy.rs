@@ -15,7 +15,10 @@ use crate::kubernetes::wanted::Wanted;
 pub fn policy(wanted: &Wanted, role: Role) -> NetworkPolicy {
     let names = &wanted.names;
     let own = match role {
-        Role::Broker => rule(KAFKA_PORT, None),
+        Role::Broker => {
+            let further = wanted.listeners.iter().map(|listener| listener.port);
+            rule(std::iter::once(KAFKA_PORT).chain(further), None)
+        }
         Role::Controller => {
             let cluster = NetworkPolicyPeer {
                 pod_selector: Some(labelled(CLUSTER_LABEL, &names.cluster)),
@@ -26,7 +29,7 @@ pub fn policy(wanted: &Wanted, role: Role) -> NetworkPolicy {
                 pod_selector: Some(labelled(NAME_LABEL, OPERATOR)),
                 ..NetworkPolicyPeer::default()
             };
-            rule(CONTROLLER_PORT, Some(vec![cluster, operators]))
+            rule([CONTROLLER_PORT], Some(vec![cluster, operators]))
         }
     };
     NetworkPolicy {
@@ -34,19 +37,19 @@ pub fn policy(wanted: &Wanted, role: Role) -> NetworkPolicy {
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(LabelSelector { match_labels: Some(names.selector(role)), ..LabelSelector::default() }),
             policy_types: Some(vec!["Ingress".to_owned()]),
-            ingress: Some(vec![own, rule(METRICS_PORT, None)]),
+            ingress: Some(vec![own, rule([METRICS_PORT], None)]),
             ..NetworkPolicySpec::default()
         }),
     }
 }
 
-fn rule(port: u16, from: Option<Vec<NetworkPolicyPeer>>) -> NetworkPolicyIngressRule {
-    let port = NetworkPolicyPort {
+fn rule(ports: impl IntoIterator<Item = u16>, from: Option<Vec<NetworkPolicyPeer>>) -> NetworkPolicyIngressRule {
+    let port = |port: u16| NetworkPolicyPort {
         port: Some(IntOrString::Int(i32::from(port))),
         protocol: Some("TCP".to_owned()),
         ..NetworkPolicyPort::default()
     };
-    NetworkPolicyIngressRule { from, ports: Some(vec![port]) }
+    NetworkPolicyIngressRule { from, ports: Some(ports.into_iter().map(port).collect()) }
 }
 
 fn labelled(name: &str, value: &str) -> LabelSelector {

@@ -1,8 +1,9 @@
 //! What stands before the pods: identity, secret, Services, disks, budgets, policies.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use kube::ResourceExt;
 use taffrail_runtime::cluster_secret::ClusterSecret;
 use taffrail_runtime::random;
@@ -11,7 +12,7 @@ use super::super::api::{Namespaced, covers};
 use super::super::build;
 use super::super::cache::Cache;
 use super::super::identity::Identity;
-use super::super::names::{Node, Role};
+use super::super::names::{CLUSTER_LABEL, LISTENER_LABEL, Node, Role};
 use super::super::wanted::Wanted;
 use super::{Keeper, KeeperError, Scene};
 
@@ -93,12 +94,36 @@ impl Keeper {
             self.ensure(&caches.services, &build::headless(wanted, role)).await?;
         }
         self.ensure(&caches.services, &build::bootstrap(wanted)).await?;
+        self.apply_listeners(scene).await?;
         for role in Role::ALL {
             let nodes = scene.view.wanted.iter().filter(|node| node.role == role).count();
             let stay = build::must_stay(role, nodes, &scene.view);
             let budget = build::budget(wanted, role, i32::try_from(stay).unwrap_or(i32::MAX));
             self.ensure_if(wanted.has_budget, &caches.budgets, &budget).await?;
             self.ensure_if(wanted.has_policy, &caches.policies, &build::policy(wanted, role)).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the Services of brokers' listeners, and takes away those of listeners and brokers that are gone. Those of a
+    /// cluster that is stopped stay, and with them the addresses that clients know.
+    async fn apply_listeners(&self, scene: &Scene) -> Result<(), KeeperError> {
+        let (wanted, services) = (&scene.wanted, &self.caches.services);
+        let ids = scene.brokers.stay.iter().chain(&scene.brokers.leave);
+        let wanted_services: Vec<_> = ids.flat_map(|id| build::of_listeners(wanted, *id)).collect();
+        for service in &wanted_services {
+            self.ensure(services, service).await?;
+        }
+        let names: BTreeSet<String> = wanted_services.iter().map(ResourceExt::name_any).collect();
+        let is_left = |service: &Service| {
+            service.namespace().as_ref() == Some(&wanted.names.namespace)
+                && service.labels().get(CLUSTER_LABEL) == Some(&wanted.names.cluster)
+                && service.labels().contains_key(LISTENER_LABEL)
+                && !names.contains(&service.name_any())
+        };
+        for left in services.select(is_left) {
+            self.kube.delete(&*left).await?;
+            services.forget(&wanted.names.namespace, &left.name_any());
         }
         Ok(())
     }

@@ -29,6 +29,7 @@ use super::events::Events;
 use super::groups::GroupInbox;
 use super::identity::{Identity, IdentityError};
 use super::link::{Link, Member};
+use super::listeners::{self, Told};
 use super::metrics::{self, Metrics, PassOf};
 use super::names::{CONTROLLER_PORT, Node, Role};
 use super::observed::{Observed, place, present, view};
@@ -253,8 +254,18 @@ impl Keeper {
             Ids { stay: identity.founders.iter().copied().collect(), leave: Vec::new() }
         };
         let nodes = nodes(&wanted, &brokers, &controllers, &observed);
-        let view = view(&wanted, &nodes, &image_name, &observed);
+        let view = view(&wanted, &nodes, &image_name, &observed, |node| self.told(&wanted, node));
         Ok(Scene { resource: Arc::clone(resource), wanted, identity, image_name, observed, brokers, controllers, view })
+    }
+
+    /// What a node's broker is to be told of its further listeners.
+    fn told(&self, wanted: &Wanted, node: Node) -> Told {
+        match node.role {
+            Role::Controller => Told::default(),
+            Role::Broker => {
+                listeners::told(wanted, node.id, |name| self.caches.services.get(&wanted.names.namespace, name))
+            }
+        }
     }
 
     /// Does what can be done now.

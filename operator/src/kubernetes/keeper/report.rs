@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use super::super::conditions::{carried_over, now};
+use super::super::listeners;
+use super::super::names::Role;
 use super::super::rollout::Step;
 use super::super::scale::Move;
 use super::super::status::{Facts, status};
 use super::{Keeper, KeeperError, Outcome, Scene, waits_for};
+use crate::crd::cluster_status::ListenerStatus;
 use crate::crd::parts::{condition, not_acted_on};
 use crate::crd::reasons::{EventReason, Reason};
 use crate::crd::{Cluster, ClusterStatus};
@@ -46,6 +49,7 @@ impl Keeper {
             moving: outcome.moving.as_ref(),
             settings_refused: refused.as_deref(),
             orphans: &outcome.topics.orphans,
+            listeners: &self.listeners(scene),
             since: &self.since,
             now: &now,
         };
@@ -67,6 +71,14 @@ impl Keeper {
             self.events.tell(&*scene.resource, EventReason::ScaleDownBlocked, text.clone()).await;
         }
         self.write_status(&scene.resource, &before, after).await
+    }
+
+    /// Where clients of the further listeners begin.
+    fn listeners(&self, scene: &Scene) -> Vec<ListenerStatus> {
+        let pods = scene.observed.pods.iter().filter(|(node, _)| node.role == Role::Broker);
+        let pods = pods.map(|(node, pod)| (node.id, &**pod));
+        let services = |name: &str| self.caches.services.get(&scene.wanted.names.namespace, name);
+        listeners::report(&scene.wanted, pods, services)
     }
 
     async fn write_status(

@@ -53,7 +53,8 @@ impl Keeper {
                 // The disk before is still going; the pod comes with the next one.
                 continue;
             }
-            let pod = build::pod(&scene.wanted, &scene.identity, *node, &scene.image_name);
+            let told = self.told(&scene.wanted, *node);
+            let pod = build::pod(&scene.wanted, &scene.identity, *node, (&scene.image_name, &told.flags));
             if let Some(created) = self.kube.create(&pod).await? {
                 tracing::info!(cluster = names.cluster, pod = created.name_any(), "pod created");
                 self.caches.pods.put(created);

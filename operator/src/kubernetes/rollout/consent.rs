@@ -21,7 +21,7 @@ pub struct Consent {
 const fn reason(cause: Cause) -> Reason {
     match cause {
         Cause::Image => Reason::Version,
-        Cause::Config | Cause::Resources | Cause::Template | Cause::Rack => Reason::Config,
+        Cause::Config | Cause::Resources | Cause::Template | Cause::Rack | Cause::Listeners => Reason::Config,
         Cause::Storage | Cause::Restart | Cause::Stop => Reason::Restart,
         Cause::Unknown => Reason::OperatorUpgrade,
     }
