@@ -70,7 +70,6 @@ fn mistakes_in_a_topic_are_told_with_place_field_and_nearest_name() {
             "a.yaml:8:19: spec.deletionPolicy: \"delete\" is none of Retain, Delete (did you mean Delete?)",
         ),
         ("deleteDeadline: 2026-01-01T00:00:00Z", "a.yaml:8:3: spec.deleteDeadline: not acted on yet: take it out"),
-        ("allowKeyedExpansion: true", "a.yaml:8:3: spec.allowKeyedExpansion: not acted on yet: take it out"),
         (
             "config:\n  retention.msec: 5",
             "a.yaml:9:5: spec.config[retention.msec]: unknown setting (did you mean retention.ms?)",
@@ -155,7 +154,7 @@ fn mistakes_around_a_resource_are_told() {
             "metadata.name: Cluster default/dev is written twice, first at a.yaml:1",
         ),
         (format!("{cluster}{{}}\n---\n{}", topic("").replace("dev", "deb")), "apiVersion: "),
-        (group("a", "groupConfig: {sessionTimeoutMs: 5000}"), "a.yaml:4:31: spec.groupConfig: not acted on yet"),
+        (group("a", "groupConfig: {sessionTimeoutMs: 5000}"), "a.yaml:4:33: spec.groupConfig: not acted on yet"),
         (group("a", "reset: {requestId: a, to: Offset}"), "spec.reset.to: Offset needs the field of that name"),
         (group("a", "reset: {requestId: a, to: Latest, offset: 3}"), "spec.reset.to: Latest needs the field of"),
         (group("a", "reset: {requestId: a, to: Latest}"), "spec.reset: management: Observe only watches"),
@@ -164,7 +163,7 @@ fn mistakes_around_a_resource_are_told() {
             format!("{}---\n{}", group("a", "groupId: g"), group("b", "groupId: g")),
             "spec.groupId: the group g has a resource already, at a.yaml:1",
         ),
-        (format!("{cluster}{{}}\n---\n{}", group("a", "").replace("dev", "deb")), "there is no Cluster deb"),
+        (format!("{cluster}{{}}\n---\n{}", group("a", "").replace("name: dev", "name: deb")), "there is no Cluster deb"),
     ];
     for (text, expected) in cases {
         let said = take(&text).unwrap_err();

@@ -433,3 +433,49 @@ async fn every_broker_of_a_further_listener_has_a_service_and_tells_what_that_wa
     assert!(args("log-broker-1").contains("EXT=0.0.0.0:9094,$(HOST_IP):30123"), "{}", args("log-broker-1"));
     assert!(!args("log-broker-0").contains("--listener"));
 }
+
+#[tokio::test]
+async fn a_compacted_topic_is_not_grown_without_a_word() {
+    let shop = Shop::new().await;
+    let spec = |partitions: i32, allows: bool| json!({"partitions": partitions, "replicas": 1, "config": {"cleanup.policy": "compact"}, "allowKeyedExpansion": allows});
+    shop.put("orders", spec(1, false));
+    assert!(shop.pass(vec![]).await);
+    shop.put("orders", spec(2, false));
+    assert!(shop.pass(vec![]).await);
+    assert_eq!(
+        (shop.partitions("orders"), shop.condition("orders", "Stalled")),
+        (Some(1), text("True", "KeysWouldMove"))
+    );
+    shop.put("orders", spec(2, true));
+    assert!(shop.pass(vec![]).await);
+    assert_eq!((shop.partitions("orders"), shop.condition("orders", "Stalled")), (Some(2), None));
+}
+
+#[tokio::test]
+async fn a_topic_whose_deadline_is_over_goes_and_stays_away() {
+    let shop = Shop::new().await;
+    shop.put("orders", json!({"replicas": 1, "deleteDeadline": "2100-01-01T00:00:00Z"}));
+    assert!(shop.pass(vec![]).await);
+    assert_eq!(shop.condition("orders", "Ready"), text("True", "Serving"));
+    shop.put("orders", json!({"replicas": 1, "deleteDeadline": "2026-01-01T00:00:00Z"}));
+    for _ in 0..2 {
+        assert!(shop.pass(vec![]).await);
+        assert_eq!((shop.partitions("orders"), shop.condition("orders", "Ready")), (None, text("False", "Expired")));
+    }
+}
+
+#[tokio::test]
+async fn an_assignment_is_taken_as_it_is_or_refused_with_what_is_wrong() {
+    let shop = Shop::new().await;
+    let broker = shop.platform.metadata().brokers().keys().next().unwrap().0;
+    let assign = |assignment: Value| json!({"assignment": assignment});
+    shop.put("orders", assign(json!([{"partition": 0, "brokers": [broker]}, {"partition": 1, "brokers": [broker]}])));
+    shop.put("lost", assign(json!([{"partition": 0, "brokers": [broker + 1]}])));
+    shop.put("holed", assign(json!([{"partition": 1, "brokers": [broker]}])));
+    shop.put("twice", assign(json!([{"partition": 0, "brokers": [broker, broker]}])));
+    assert!(shop.pass(vec![]).await);
+    assert_eq!((shop.partitions("orders"), shop.condition("orders", "Ready")), (Some(2), text("True", "Serving")));
+    assert_eq!(shop.condition("lost", "Stalled"), text("True", "Refused"));
+    assert_eq!(shop.condition("holed", "Stalled"), text("True", "InvalidSpec"));
+    assert_eq!(shop.condition("twice", "Stalled"), text("True", "InvalidSpec"));
+}

@@ -176,6 +176,12 @@ reasons! {
     PartitionsCannotShrink, "Topic: `Ready`, `Stalled`",
         "The topic has more partitions than the spec, and partitions cannot be taken away.",
         "Ask for at least as many as it has.";
+    KeysWouldMove, "Topic: `Ready`, `Stalled`",
+        "Partitions are to be added to a compacted topic: records of a key would land in another partition than before.",
+        "If that does no harm, say `allowKeyedExpansion: true`.";
+    Expired, "Topic: `Ready`, `Stalled`",
+        "`spec.deleteDeadline` is over, and the topic was deleted.",
+        "Delete the resource, or give it another deadline to have the topic made again.";
     ReplicasCannotChange, "Topic: `Ready`, `Stalled`",
         "The topic has another number of replicas than the spec, and here it cannot be changed.",
         "Ask for as many as it has.";

@@ -72,10 +72,10 @@ pub struct TopicSpec {
     /// When the topic is deleted by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delete_deadline: Option<Time>,
-    /// Whether partitions may be added although keys then land elsewhere.
+    /// Whether partitions may be added to a compacted topic, although keys then land elsewhere.
     #[serde(default)]
     pub allow_keyed_expansion: bool,
-    /// Which brokers hold which partition; ours to choose if absent.
+    /// Which brokers hold which partition, of all partitions; the controllers choose if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000))]
     pub assignment: Vec<Assignment>,

@@ -78,7 +78,10 @@ pub async fn pass(
     let now = now();
     for (name, owner) in &claims.owners {
         match valid(owner, wanted) {
-            Ok(valid) => drop(plans.insert(name.clone(), topic::build(&valid, topic::fetch(&image, name).as_ref()))),
+            Ok(valid) => {
+                let observed = topic::fetch_wanted(&image, &valid);
+                plans.insert(name.clone(), topic::build(&valid, observed.as_ref(), now.0.as_millisecond()));
+            }
             Err(message) => reports.push((Arc::clone(owner), refused(owner, Reason::InvalidSpec, &message, &now))),
         }
     }
@@ -138,10 +141,10 @@ fn other_status(
     now: &Time,
 ) -> TopicStatus {
     let Some(owner) = owner else {
-        let observed = topic::fetch(image, &topic.claimed());
         return match valid(topic, wanted) {
             Ok(valid) => {
-                let plan = topic::build(&valid, observed.as_ref());
+                let observed = topic::fetch_wanted(image, &valid);
+                let plan = topic::build(&valid, observed.as_ref(), now.0.as_millisecond());
                 topic::status(observed.as_ref(), &plan, &Ok(()), topic.metadata.generation, now)
             }
             Err(message) => refused(topic, Reason::InvalidSpec, &message, now),

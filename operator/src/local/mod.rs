@@ -99,7 +99,7 @@ impl<P: Platform> LocalOperator<P> {
         }
         let mut plans: BTreeMap<String, TopicPlan> = BTreeMap::new();
         for (name, wanted) in &self.desired.topics {
-            plans.insert(name.clone(), topic::build(wanted, topic::fetch(&image, name).as_ref()));
+            plans.insert(name.clone(), topic::build(wanted, topic::fetch(&image, name).as_ref(), time::unix_ms()));
         }
         for (name, removed) in &self.removed {
             plans.insert(name.clone(), topic::build_removed(removed, topic::fetch(&image, name).as_ref()));

@@ -69,7 +69,10 @@ impl TopicReport {
                     let again = if undone { " again: it was deleted behind its resource" } else { "" };
                     tracing::info!(topic = name, partitions, "topic created{again}");
                 }
-                Action::Grow { partitions } => tracing::info!(topic = name, partitions, "partitions added"),
+                Action::Assign { partitions } => {
+                    tracing::info!(topic = name, partitions = partitions.len(), "partitions move");
+                }
+                Action::Grow { partitions, .. } => tracing::info!(topic = name, partitions, "partitions added"),
                 Action::Replicate { replicas } => tracing::info!(topic = name, replicas, "replicas change"),
                 Action::Configure { changes } => {
                     let settings = listed(changes, changes.len());

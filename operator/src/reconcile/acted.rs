@@ -10,7 +10,7 @@ const CLUSTER: [&[&str]; 4] =
     [&["config"], &["controllers", "replicas"], &["brokers", "replicas"], &["brokers", "rack", "zones"]];
 
 /// Fields of a Topic that are acted on, below `spec`.
-const TOPIC: [&[&str]; 9] = [
+const TOPIC: [&[&str]; 10] = [
     &["clusterRef", "name"],
     &["clusterRef", "namespace"],
     &["topicName"],
@@ -20,6 +20,7 @@ const TOPIC: [&[&str]; 9] = [
     &["management"],
     &["driftPolicy"],
     &["deletionPolicy"],
+    &["allowKeyedExpansion"],
 ];
 
 /// A mistake for each field that is given and not acted on.

@@ -11,11 +11,13 @@ pub(super) fn run(args: &ValidateArgs) -> anyhow::Result<Exit> {
     match local::load(&args.files) {
         Ok(desired) => {
             let clusters = usize::from(desired.cluster.is_some());
-            let data = json!({"valid": true, "clusters": clusters, "topics": desired.topics.len(), "problems": []});
+            let (topics, groups) = (desired.topics.len(), desired.groups.len());
+            let data = json!({"valid": true, "clusters": clusters, "topics": topics, "groups": groups, "problems": []});
             print(args.output, &data, || {
-                let topics = desired.topics.len();
-                let plural = |count: usize| if count == 1 { "" } else { "s" };
-                format!("valid: {clusters} Cluster{}, {topics} Topic{}\n", plural(clusters), plural(topics))
+                let counted = |count: usize, kind: &str| format!("{count} {kind}{}", if count == 1 { "" } else { "s" });
+                let kinds = [(clusters, "Cluster"), (topics, "Topic"), (groups, "ConsumerGroup")];
+                let counted: Vec<String> = kinds.into_iter().map(|(count, kind)| counted(count, kind)).collect();
+                format!("valid: {}\n", counted.join(", "))
             })?;
             Ok(Exit::Done)
         }

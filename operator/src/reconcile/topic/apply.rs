@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use taffrail_core::control::{
     AlterConfigs, ChangeReplicationFactor, Command, ConfigAlteration, ConfigChanges, ControlError, CreatePartitions,
-    CreateTopics, DeleteTopics, NewPartitions, NewTopic, PARTITIONS_PER_COMMAND_MAX, Reply, TopicRef,
+    CreateTopics, DeleteTopics, NewPartitions, NewTopic, PARTITIONS_PER_COMMAND_MAX, ReassignPartitions, Reassignment,
+    ReplicaAssignment, Reply, TopicRef,
 };
 use taffrail_core::event::ConfigResource;
+use taffrail_core::ids::{BrokerId, PartitionIndex};
 
 use super::{Action, ConfigChange, TopicPlan};
 use crate::platform::{Platform, PlatformError};
@@ -42,6 +44,9 @@ pub async fn apply(
             Reply::PartitionsCreated(outcomes) | Reply::ReplicationFactorsChanged(outcomes) => {
                 outcomes.into_iter().for_each(|(name, outcome)| note(&name, outcome))
             }
+            Reply::PartitionsReassigned(partitions) => {
+                partitions.into_iter().for_each(|moved| note(&moved.topic, moved.outcome));
+            }
             Reply::TopicsDeleted(topics) => {
                 topics.into_iter().for_each(|topic| note(topic.name.as_deref().unwrap_or_default(), topic.outcome));
             }
@@ -59,19 +64,32 @@ fn commands(steps: &[(&str, &Action)]) -> Vec<Command> {
     let mut create: Vec<(usize, NewTopic)> = Vec::new();
     let mut grow: Vec<(usize, NewPartitions)> = Vec::new();
     let mut replicate: Vec<(usize, (Arc<str>, i16))> = Vec::new();
+    let mut assign: Vec<(usize, Reassignment)> = Vec::new();
     let mut alter: Vec<(usize, ConfigAlteration)> = Vec::new();
     let mut delete: Vec<(usize, TopicRef)> = Vec::new();
     for (name, action) in steps {
         let name: Arc<str> = Arc::from(*name);
         match action {
-            Action::Create { partitions, replicas, config } => {
-                let mut topic = NewTopic::sized(name, partitions.unwrap_or(-1), replicas.unwrap_or(-1));
+            Action::Create { partitions, replicas, assignment, config } => {
+                let mut topic = match assignment.is_empty() {
+                    true => NewTopic::sized(name, partitions.unwrap_or(-1), replicas.unwrap_or(-1)),
+                    // Kafka wants them to speak for themselves.
+                    false => NewTopic { assignments: assignments(assignment), ..NewTopic::new(name) },
+                };
                 let text = |text: &String| Arc::from(text.as_str());
                 topic.configs = config.iter().map(|(name, value)| (text(name), Some(text(value)))).collect();
                 create.push((weight(partitions.unwrap_or(1)), topic));
             }
-            Action::Grow { partitions } => {
-                grow.push((weight(*partitions), NewPartitions { name, count: *partitions, assignments: None }));
+            Action::Grow { partitions, assignment } => {
+                let assignments = Some(assignment.clone()).filter(|assignment| !assignment.is_empty());
+                grow.push((weight(*partitions), NewPartitions { name, count: *partitions, assignments }));
+            }
+            Action::Assign { partitions } => {
+                let reassignment = |(partition, brokers): &(PartitionIndex, Vec<BrokerId>)| {
+                    let (topic, replicas) = (Arc::clone(&name), Some(brokers.clone()));
+                    (1, Reassignment { topic, partition: *partition, replicas })
+                };
+                assign.extend(partitions.iter().map(reassignment));
             }
             Action::Replicate { replicas } => replicate.push((1, (name, *replicas))),
             Action::Configure { changes } => {
@@ -87,7 +105,18 @@ fn commands(steps: &[(&str, &Action)]) -> Vec<Command> {
     let delete = batches(delete).map(|topics| Command::DeleteTopics(DeleteTopics { topics }));
     let replicate =
         batches(replicate).map(|topics| Command::ChangeReplicationFactor(ChangeReplicationFactor { topics }));
-    create.chain(grow).chain(replicate).chain(alter).chain(delete).collect()
+    let assign = batches(assign).map(|partitions| {
+        Command::ReassignPartitions(ReassignPartitions { partitions, allow_replication_factor_change: true })
+    });
+    create.chain(grow).chain(replicate).chain(assign).chain(alter).chain(delete).collect()
+}
+
+fn assignments(brokers: &[Vec<BrokerId>]) -> Vec<ReplicaAssignment> {
+    let assignment = |(partition, replicas): (PartitionIndex, &Vec<BrokerId>)| ReplicaAssignment {
+        partition,
+        replicas: replicas.clone(),
+    };
+    (0..).zip(brokers).map(assignment).collect()
 }
 
 fn weight(partitions: i32) -> usize {

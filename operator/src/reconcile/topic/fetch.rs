@@ -2,9 +2,10 @@
 
 use taffrail_core::config::Overrides;
 use taffrail_core::event::{ConfigResource, PartitionState};
-use taffrail_core::ids::{BrokerId, TopicId};
+use taffrail_core::ids::{BrokerId, PartitionIndex, TopicId};
 use taffrail_core::image::MetadataImage;
 
+use super::ValidTopic;
 use crate::crd::topic::PartitionStatus;
 
 /// Setting that says how many replicas must be in sync.
@@ -32,6 +33,18 @@ pub struct ObservedTopic {
     pub troubled: Vec<PartitionStatus>,
     /// Its own settings.
     pub config: Overrides,
+    /// Partitions that are not, and do not move, where they are wanted.
+    pub misplaced: Vec<PartitionIndex>,
+}
+
+/// Reads a topic from the metadata, and where it is not as it is `wanted`.
+pub fn fetch_wanted(image: &MetadataImage, wanted: &ValidTopic) -> Option<ObservedTopic> {
+    let mut observed = fetch(image, &wanted.name)?;
+    let topic = image.topic(&wanted.name)?;
+    let placed = topic.numbered().zip(&wanted.assignment);
+    let misplaced = placed.filter(|((_, state), brokers)| state.replicas_after() != **brokers);
+    observed.misplaced = misplaced.map(|((partition, _), _)| partition).collect();
+    Some(observed)
 }
 
 /// Reads a topic from the metadata.
@@ -62,6 +75,7 @@ pub fn fetch(image: &MetadataImage, name: &str) -> Option<ObservedTopic> {
                 isr: ids(&state.isr),
             })
             .collect(),
+        misplaced: Vec::new(),
         config: overrides.map(|overrides| Overrides::clone(overrides)).unwrap_or_default(),
     })
 }

@@ -1,14 +1,15 @@
 //! From the raw spec to one that makes sense.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use taffrail_core::config::{self, BrokerLayers, Overrides, Scope};
 use taffrail_core::control::PARTITIONS_PER_COMMAND_MAX;
+use taffrail_core::ids::BrokerId;
 use taffrail_core::topic_name;
 
-use crate::crd::Topic;
 use crate::crd::parts::{DeletionPolicy, Management};
 use crate::crd::topic::DriftPolicy;
+use crate::crd::{Topic, TopicSpec};
 use crate::reconcile::cluster::ValidCluster;
 use crate::yaml::{Loaded, Origin, Problem};
 
@@ -25,6 +26,12 @@ pub struct ValidTopic {
     pub default_replicas: Option<i16>,
     /// Whether another number of replicas is acted on.
     pub moves_replicas: bool,
+    /// Brokers of each partition, first the preferred leader; empty leaves that to the controllers.
+    pub assignment: Vec<Vec<BrokerId>>,
+    /// When it is deleted by itself, in milliseconds since 1970.
+    pub delete_deadline_ms: Option<i64>,
+    /// Whether partitions may be added although keys then land elsewhere.
+    pub allows_keyed_expansion: bool,
     /// Settings that it is to have.
     pub config: Overrides,
     /// Whether we make it so, or only watch.
@@ -76,16 +83,26 @@ pub fn validate(
             problems.push(topic.problem(&["spec", "clusterRef", "name"], message));
         }
         check_sizes(topic, brokers, problems);
+        let assignment = assignment(spec).unwrap_or_else(|message| {
+            problems.push(topic.problem(&["spec", "assignment"], message));
+            Vec::new()
+        });
         if let Err(error) = config::validate_topic(&spec.config.0, &layers) {
             problems.push(topic.problem(&["spec", "config"], error.to_string()));
         }
         if problems.len() == before {
             let topic = ValidTopic {
                 name: name.clone(),
-                partitions: spec.partitions,
-                replicas: spec.replicas.and_then(|replicas| i16::try_from(replicas).ok()),
+                partitions: spec.partitions.or_else(|| some_len(assignment.len())),
+                replicas: spec
+                    .replicas
+                    .or_else(|| some_len(assignment.first().map_or(0, Vec::len)))
+                    .and_then(|replicas| i16::try_from(replicas).ok()),
                 default_replicas: None,
                 moves_replicas: false,
+                assignment,
+                delete_deadline_ms: spec.delete_deadline.as_ref().map(|deadline| deadline.0.as_millisecond()),
+                allows_keyed_expansion: spec.allow_keyed_expansion,
                 config: spec.config.0.clone(),
                 management: spec.management,
                 drift_policy: spec.drift_policy,
@@ -96,6 +113,32 @@ pub fn validate(
         }
     }
     valid
+}
+
+/// A length, unless there is nothing.
+fn some_len(length: usize) -> Option<i32> {
+    i32::try_from(length).ok().filter(|length| *length > 0)
+}
+
+/// The brokers of each partition: all partitions from 0 on, each once, with as many replicas as the others.
+fn assignment(spec: &TopicSpec) -> Result<Vec<Vec<BrokerId>>, String> {
+    let by_partition: BTreeMap<i32, &Vec<i32>> = spec.assignment.iter().map(|it| (it.partition, &it.brokers)).collect();
+    let count = spec.assignment.len();
+    if by_partition.len() != count || !by_partition.keys().copied().eq(0..i32::try_from(count).unwrap_or(i32::MAX)) {
+        return Err(format!("must name each of the {count} partitions from 0 on once"));
+    }
+    let is = |said: Option<i32>, length: usize| said.is_none_or(|said| usize::try_from(said) == Ok(length));
+    let replicas = by_partition.values().next().map_or(0, |brokers| brokers.len());
+    if count > 0 && !(is(spec.partitions, count) && is(spec.replicas, replicas)) {
+        return Err(format!("has {count} partitions of {replicas} replicas, and spec says otherwise"));
+    }
+    for (partition, brokers) in &by_partition {
+        let distinct: BTreeSet<&i32> = brokers.iter().collect();
+        if brokers.len() != replicas || distinct.len() != replicas {
+            return Err(format!("partition {partition} needs {replicas} brokers that differ, as partition 0 has"));
+        }
+    }
+    Ok(by_partition.into_values().map(|brokers| brokers.iter().map(|id| BrokerId(*id)).collect()).collect())
 }
 
 /// Refuses sizes that cannot be. `brokers` = how many there are, if the Cluster says so; where it does not, the controllers
