@@ -90,7 +90,7 @@ reasons! {
         "The controllers refuse a setting in `spec.config`. Running brokers keep the ones that they have.",
         "The message names the setting and what would be right.";
     Scaling, "Cluster: `Reconciling`",
-        "Nodes come or leave; one that leaves gives its replicas away first.",
+        "Nodes come or leave, and one that leaves gives its replicas away first; or partitions move to brokers with less than their share.",
         "Wait; the message says how many replicas are left.";
     CreatingPods, "Cluster: `Reconciling`",
         "Pods are made.",
@@ -234,6 +234,9 @@ reasons! {
         "Nothing.";
     BrokerCordoned, "Cluster, Normal",
         "A broker gets no new replicas, because it is to leave.",
+        "Nothing.";
+    RebalanceStarted, "Cluster, Normal",
+        "Partitions move to brokers that have less than their share, because `rebalance.onScaleUp` is set.",
         "Nothing.";
     NodeRemoved, "Cluster, Normal",
         "A broker or controller is gone for good, from the metadata too.",

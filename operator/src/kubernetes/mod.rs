@@ -24,6 +24,7 @@ pub mod observed;
 pub mod operator;
 pub mod parking;
 pub mod quantity;
+pub mod rebalance;
 pub mod revision;
 pub mod rollout;
 pub mod rules;

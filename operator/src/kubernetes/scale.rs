@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use taffrail_core::control::Reassignment;
 use taffrail_core::event::BrokerDuty;
 use taffrail_core::ids::BrokerId;
 use taffrail_core::image::MetadataImage;
@@ -59,6 +60,10 @@ pub enum Move {
     ChangeVoters(VoterChange),
     /// The disk of a node that is gone is of no use any more.
     DeleteClaim(Node),
+    /// Move replicas to brokers that have less than their share.
+    Rebalance(Vec<Reassignment>),
+    /// So many partitions move.
+    Rebalancing(usize),
     /// A node cannot leave: why, in words.
     Refused(Node, String),
 }

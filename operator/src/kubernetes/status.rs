@@ -291,6 +291,8 @@ fn progress(facts: &Facts<'_>) -> (bool, Reason, String) {
             let text = match facts.moving {
                 Some(Move::Draining(id, left)) => format!("broker {id} gives its replicas away, {left} are left"),
                 Some(Move::Refused(node, _)) => format!("{node} cannot leave"),
+                Some(Move::Rebalance(moves)) => format!("{} partitions begin to move to other brokers", moves.len()),
+                Some(Move::Rebalancing(count)) => format!("{count} partitions move to other brokers"),
                 _ => "nodes come or leave".to_owned(),
             };
             (false, Reason::Scaling, text)

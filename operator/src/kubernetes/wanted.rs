@@ -91,6 +91,8 @@ pub struct Wanted {
     pub consent: Consent,
     /// Whether brokers that hold replicas may be drained and taken away.
     pub drains: bool,
+    /// Whether brokers that have less than their share are given replicas.
+    pub rebalances: bool,
     /// Whether the pods are to be gone, with disks and identity kept.
     pub stopped: bool,
     /// Whether the operator keeps its hands off.
@@ -206,6 +208,7 @@ pub fn validate(cluster: &Cluster) -> Result<Wanted, Vec<String>> {
         rollout,
         consent,
         drains: scale_down == ScaleDownPolicy::Drain,
+        rebalances: spec.rebalance.as_ref().is_some_and(|rebalance| rebalance.on_scale_up),
         stopped: spec.lifecycle == Lifecycle::Stopped,
         paused: spec.paused,
         protected: spec.deletion_protection,
@@ -267,7 +270,8 @@ fn not_acted_on(spec: &ClusterSpec) -> Vec<String> {
     refuse(has_volumes(&spec.brokers.storage), "brokers.storage.volumes");
     refuse(has_volumes(&spec.controllers.storage), "controllers.storage.volumes");
     refuse(spec.brokers.rack.as_ref().is_some_and(|rack| rack.topology_key.is_some()), "brokers.rack.topologyKey");
-    refuse(spec.rebalance.is_some(), "rebalance");
+    let throttle = spec.rebalance.as_ref().and_then(|rebalance| rebalance.throttle_bytes_per_second);
+    refuse(throttle.is_some(), "rebalance.throttleBytesPerSecond");
     refuse(spec.metrics.is_some(), "metrics");
     if let Some(rollout) = &spec.rollout {
         refuse(rollout.strategy != RolloutStrategy::OneByOne, "rollout.strategy");

@@ -4,15 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube::ResourceExt;
-use taffrail_core::control::Command;
+use taffrail_core::control::{Command, ReassignPartitions, Reassignment, Reply};
 use taffrail_core::event::BrokerDuty;
 use taffrail_core::ids::BrokerId;
 use taffrail_protocol::rpc::VoterChange;
 
+use super::super::caches::cluster_key;
+use super::super::claims::Claim;
 use super::super::names::{CONTROLLERS_MAX, Node, Role};
+use super::super::rebalance;
 use super::super::rollout::{Health, Step};
 use super::super::scale::{self, Leaving, Move, Voting};
 use super::{Keeper, KeeperError, Scene};
+use crate::crd::Topic;
 use crate::crd::reasons::EventReason;
 use crate::platform::PlatformError;
 
@@ -38,7 +42,7 @@ impl Keeper {
                 timeout: COPY_TIMEOUT,
             })
         });
-        voting.or_else(|| {
+        let leaving = || {
             let pods: BTreeSet<Node> = scene.view.pods.keys().copied().collect();
             let disks = self.disks_to_go(scene, Role::Broker);
             scale::brokers(&Leaving {
@@ -48,7 +52,21 @@ impl Keeper {
                 disks: &disks,
                 drains: scene.wanted.drains,
             })
+        };
+        voting.or_else(leaving).or_else(|| {
+            let is_due = scene.wanted.rebalances && *step == Step::Done;
+            let pinned = is_due.then(|| self.pinned())?;
+            rebalance::next(&scene.observed.image, &scene.brokers.stay, |name| pinned.contains(name))
         })
+    }
+
+    /// Topics whose resources say where their partitions are to be.
+    fn pinned(&self) -> BTreeSet<String> {
+        let says = |topic: &Topic| {
+            let is_own = cluster_key(&topic.spec.cluster_ref, topic.namespace()) == self.key;
+            is_own && !topic.spec.assignment.is_empty()
+        };
+        self.caches.topics.select(says).iter().map(|topic| topic.claimed()).collect()
     }
 
     /// Disks of nodes that are not to be, where disks are not kept.
@@ -68,7 +86,8 @@ impl Keeper {
     pub(super) async fn carry_out_move(&self, scene: &Scene, next: &Move) -> Result<(), KeeperError> {
         let resource = &*scene.resource;
         match next {
-            Move::Draining(..) | Move::Refused(..) => return Ok(()),
+            Move::Draining(..) | Move::Rebalancing(_) | Move::Refused(..) => return Ok(()),
+            Move::Rebalance(moves) => self.rebalance(scene, moves).await?,
             Move::SetDuty(id, duty) => {
                 self.propose(Command::SetBrokerDuty { broker: BrokerId(*id), duty: *duty }).await?;
                 let (reason, note) = match duty {
@@ -102,6 +121,20 @@ impl Keeper {
             Move::ChangeVoters(change) => self.change_voters(scene, change).await?,
         }
         self.inbox.news.notify_one();
+        Ok(())
+    }
+
+    async fn rebalance(&self, scene: &Scene, moves: &[Reassignment]) -> Result<(), KeeperError> {
+        let request = ReassignPartitions { partitions: moves.to_vec(), allow_replication_factor_change: false };
+        let Reply::PartitionsReassigned(outcomes) = self.propose(Command::ReassignPartitions(request)).await? else {
+            return Err(PlatformError::UnexpectedReply("ReassignPartitions").into());
+        };
+        let refused = outcomes.into_iter().find_map(|moved| moved.outcome.err());
+        if let Some(error) = refused {
+            return Err(PlatformError::Refused(error).into());
+        }
+        let note = format!("{} partitions move to brokers that have less than their share", moves.len());
+        self.events.tell(&*scene.resource, EventReason::RebalanceStarted, note).await;
         Ok(())
     }
 
