@@ -75,3 +75,20 @@ def test_a_spec_that_changes_twice_in_a_roll_goes_straight_to_the_newest(cluster
     newest = {pod["metadata"]["labels"]["taffrail.dev/revision"] for pod in cluster.pods("app.kubernetes.io/component=broker")}
     assert len(newest) == 1
     assert sorted(len(lives) for lives in watch.lives.values())[0] == 2, "who had not gone yet goes once"
+
+
+@pytest.mark.long
+def test_nothing_is_restarted_before_somebody_agrees_or_a_window_opens(release, cluster):
+    before = cluster.uids()
+    closed = {"cron": "0 0 29 2 *", "duration": "1h", "reasons": ["Restart"]}
+    cluster.spec({"rollout": {"approval": "Manual", "restartNonce": "agree", "windows": [closed]}})
+    blocked = release.kubectl.wait_for_condition("clusters.taffrail.dev", "log", "RolloutBlocked", reason="NotApproved")
+    assert {step["target"] for step in cluster.status()["plan"]} == set(before)
+    generation = int(blocked["message"].split("approvedGeneration: ")[1].split(",")[0])
+    cluster.spec({"rollout": {"approvedGeneration": generation}})
+    rules = lambda: {block["rule"] for block in cluster.status().get("rollout", {}).get("blockedBy", [])}  # noqa: E731
+    eventually(rules, wanted=lambda found: found == {"WindowClosed"}, timeout_s=60, poll_s=0.5, what="a closed window")
+    assert cluster.uids() == before
+    cluster.spec({"rollout": {"approval": "Automatic", "windows": None}})
+    eventually(lambda: not set(before.values()) & set(cluster.uids().values()), timeout_s=ROLL_S, poll_s=1, what="new pods")
+    cluster.wait_until_ready(ROLL_S)

@@ -46,3 +46,19 @@ def test_controllers_become_three_five_and_three_again(cluster, load):
         voters = {voter["id"] for voter in cluster.status()["controllers"]["voters"]}
         assert len(voters) == count
         load.wait_for_more()
+
+
+@pytest.mark.long
+def test_a_new_broker_gets_its_share_where_that_is_asked_for(release, cluster, load):
+    def carried():
+        """Replicas by broker, over the topics that there are."""
+        return [broker["replicas"] for broker in cluster.status()["brokers"]]
+
+    cluster.new_topic("wide", partitions=12)
+    cluster.spec({"brokers": {"replicas": 4}, "rebalance": {"onScaleUp": True}})
+    even = lambda found: len(found) == 4 and min(found) >= sum(found) // 4  # noqa: E731
+    eventually(carried, wanted=even, timeout_s=WAIT_S, poll_s=0.5, what="an even share for each of four brokers")
+    cluster.wait_until_ready(WAIT_S)
+    cluster.spec({"brokers": {"replicas": 3}, "rebalance": None})
+    eventually(lambda: len(cluster.brokers) == 3, timeout_s=WAIT_S, poll_s=0.5, what="three brokers")
+    cluster.wait_until_ready(WAIT_S)

@@ -71,6 +71,21 @@ def test_a_topic_that_is_there_already_is_adopted(release, cluster):
     eventually(lambda: len(cluster.partitions(name)) == 4, timeout_s=WAIT_S, what="four partitions")
 
 
+def replicas(cluster, name):
+    """The brokers of each partition, first the preferred leader."""
+    return {number: list(partition.replica_nodes) for number, partition in cluster.partitions(name).items()}
+
+
+def test_partitions_are_and_go_where_the_assignment_says(release, cluster):
+    name = unique("placed")
+    assigned = lambda *brokers: [{"partition": number, "brokers": ids} for number, ids in enumerate(brokers)]  # noqa: E731
+    apply(release, topic(name, assignment=assigned([0, 1], [1, 2])))
+    assert replicas(cluster, name) == {0: [0, 1], 1: [1, 2]}
+    apply(release, topic(name, assignment=assigned([2, 0], [1, 2], [0, 2])))
+    wanted = {0: [2, 0], 1: [1, 2], 2: [0, 2]}
+    eventually(lambda: replicas(cluster, name), wanted=lambda found: found == wanted, timeout_s=WAIT_S, what=f"{wanted}")
+
+
 def test_a_namespace_goes_although_the_operator_went_first(release, cluster, crds):
     """K-01: nothing has a finalizer, so nothing waits for anybody."""
     names = [unique("t") for _ in range(20)]
