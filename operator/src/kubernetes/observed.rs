@@ -10,10 +10,10 @@ use taffrail_protocol::rpc::{Quorum, QuorumMember};
 
 use super::listeners::Told;
 use super::names::{Node, Role};
-use super::revision::Revision;
+use super::revision::{Revision, zone};
 use super::rollout::{BrokerView, GrantView, Lagging, PodView, QuorumView, View, health};
 use super::wanted::Wanted;
-use crate::crd::cluster::RolloutGate;
+use crate::crd::cluster::{RolloutGate, RolloutStrategy};
 use crate::reconcile::topic::min_in_sync;
 
 /// Partitions out of sync that are looked at one by one.
@@ -64,8 +64,16 @@ pub fn view(
         brokers: observed.is_current.then(|| brokers(image)),
         lagging: lagging(image),
         grant: grant.map(|grant| GrantView { id: grant.id, brokers: grant.brokers.iter().map(|id| id.0).collect() }),
+        racks: racks(wanted, nodes),
         needs_all_in_sync: wanted.rollout.gate == RolloutGate::InSync,
     }
+}
+
+/// The racks of brokers, where those of one may go together.
+fn racks(wanted: &Wanted, nodes: &BTreeSet<Node>) -> BTreeMap<i32, String> {
+    let brokers = nodes.iter().filter(|node| node.role == Role::Broker);
+    let brokers = brokers.filter(|_| wanted.rollout.strategy == RolloutStrategy::RackParallel);
+    brokers.filter_map(|node| Some((node.id, zone(wanted, node.id)?.clone()))).collect()
 }
 
 fn quorum_view(quorum: &Quorum, now_ms: i64) -> QuorumView {

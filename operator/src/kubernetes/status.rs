@@ -186,6 +186,7 @@ fn rollout(facts: &Facts<'_>) -> Option<RolloutStatus> {
     let current = match facts.step {
         Step::Delete(node, _) => Some(*node),
         Step::AskGrant(id) => Some(Node::broker(*id)),
+        Step::AskBatch(ids) => ids.first().copied().map(Node::broker),
         _ => granted,
     };
     let blocked_by: Vec<Blocker> = match facts.step {
@@ -301,6 +302,7 @@ fn progress(facts: &Facts<'_>) -> (bool, Reason, String) {
         Step::Create(nodes) => (false, Reason::CreatingPods, format!("{} pods are made", nodes.len())),
         Step::Delete(node, _) => (false, Reason::ReplacingPod, format!("{node} is replaced")),
         Step::AskGrant(id) => (false, Reason::AskingForGrant, format!("whether broker {id} may go is asked")),
+        Step::AskBatch(ids) => (false, Reason::AskingForGrant, format!("whether brokers {ids:?} may go is asked")),
         Step::ReturnGrant(_) => (false, Reason::ReturningGrant, "the grant is given back".to_owned()),
         Step::Wait(blocks) => {
             let first = blocks.first().map(ToString::to_string).unwrap_or_default();

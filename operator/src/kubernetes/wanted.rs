@@ -179,6 +179,11 @@ pub fn validate(cluster: &Cluster) -> Result<Wanted, Vec<String>> {
     }
     problems.extend(not_acted_on(spec));
     let listeners = listeners(spec, &names, &mut problems);
+    let has_zones = spec.brokers.rack.as_ref().is_some_and(|rack| rack.zones.is_some());
+    let strategy = spec.rollout.as_ref().map(|rollout| rollout.strategy).unwrap_or_default();
+    if strategy == RolloutStrategy::RackParallel && !has_zones {
+        problems.push("spec.rollout.strategy: RackParallel needs spec.brokers.rack.zones".to_owned());
+    }
     let rollout = spec.rollout.clone().unwrap_or_default();
     let consent = consent(&rollout, cluster.metadata.generation, &mut problems);
     if !problems.is_empty() {
@@ -274,7 +279,6 @@ fn not_acted_on(spec: &ClusterSpec) -> Vec<String> {
     refuse(throttle.is_some(), "rebalance.throttleBytesPerSecond");
     refuse(spec.metrics.is_some(), "metrics");
     if let Some(rollout) = &spec.rollout {
-        refuse(rollout.strategy != RolloutStrategy::OneByOne, "rollout.strategy");
         refuse(rollout.leader_drain_seconds.is_some(), "rollout.leaderDrainSeconds");
     }
     if let Some(scale_down) = &spec.scale_down {
@@ -352,7 +356,7 @@ mod tests {
                 "spec.listeners[1].advertised.port: x{id} is no port",
             ),
             (r#"{"brokers":{"storage":{"volumes":[{"id":0,"size":"1Gi"}]}}}"#, "spec.brokers.storage.volumes: not"),
-            (r#"{"rollout":{"strategy":"RackParallel"}}"#, "spec.rollout.strategy: not acted on yet"),
+            (r#"{"rollout":{"strategy":"RackParallel"}}"#, "spec.rollout.strategy: RackParallel needs"),
             (r#"{"rollout":{"leaderDrainSeconds":5}}"#, "spec.rollout.leaderDrainSeconds: not acted on yet"),
             (r#"{"rollout":{"windows":[{"cron":"* 24 * * *","duration":"1h"}]}}"#, "spec.rollout.windows[0]: 24 is"),
         ] {

@@ -29,7 +29,18 @@ impl Keeper {
             Step::Create(nodes) => self.create_pods(scene, nodes).await?,
             Step::Delete(node, causes) => self.replace_pod(scene, *node, causes).await?,
             Step::AskGrant(id) => {
-                let blocks = self.ask_grant(&scene.wanted, *id).await?;
+                let blocks = self.ask_grant(&scene.wanted, &[*id]).await?;
+                if !blocks.is_empty() {
+                    return Ok(Step::Wait(blocks));
+                }
+                self.inbox.news.notify_one();
+            }
+            Step::AskBatch(ids) => {
+                let mut blocks = self.ask_grant(&scene.wanted, ids).await?;
+                if !blocks.is_empty() {
+                    // Not all at once; so one by one.
+                    blocks = self.ask_grant(&scene.wanted, ids.get(..1).unwrap_or_default()).await?;
+                }
                 if !blocks.is_empty() {
                     return Ok(Step::Wait(blocks));
                 }
@@ -80,9 +91,11 @@ impl Keeper {
         Ok(())
     }
 
-    /// Asks whether a broker may go; gives what stands in the way.
-    async fn ask_grant(&self, wanted: &Wanted, id: i32) -> Result<Vec<Block>, KeeperError> {
-        match self.propose(Command::OpenGrant(self.grant(wanted, [BrokerId(id)].into()))).await {
+    /// Asks whether brokers may go together; gives what stands in the way.
+    async fn ask_grant(&self, wanted: &Wanted, ids: &[i32]) -> Result<Vec<Block>, KeeperError> {
+        let id = ids.first().copied().unwrap_or_default();
+        let brokers = ids.iter().map(|id| BrokerId(*id)).collect();
+        match self.propose(Command::OpenGrant(self.grant(wanted, brokers))).await {
             Ok(Reply::GrantOpened(_)) => Ok(Vec::new()),
             Ok(Reply::RestartJudged(verdict)) => Ok(blocks(id, &verdict)),
             Ok(_) => Err(PlatformError::UnexpectedReply("OpenGrant").into()),

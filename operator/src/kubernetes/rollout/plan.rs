@@ -18,6 +18,8 @@ pub enum Step {
     Delete(Node, Vec<Cause>),
     /// Ask the cluster whether this broker may go.
     AskGrant(i32),
+    /// Ask the cluster whether these brokers of one rack may go together; if they may not, whether the first one may.
+    AskBatch(Vec<i32>),
     /// Give the grant of this number back.
     ReturnGrant(i64),
     /// Wait, for all of this.
@@ -171,6 +173,9 @@ pub fn plan(view: &View) -> Step {
         let withheld: Vec<Block> = view.withheld.values().cloned().collect();
         return if withheld.is_empty() { Step::Done } else { Step::Wait(withheld) };
     }
+    if let Some(step) = next_granted(view, &outdated, &unready) {
+        return step;
+    }
     // One at a time: whatever is away comes back first. A pod that is outdated and away itself may be replaced at once.
     let away = |node: &Node| view.pods[node].health == Health::Starting;
     let mut candidates = outdated;
@@ -285,7 +290,29 @@ fn next_broker(view: &View, candidates: &[Node]) -> Step {
         let blocks = others_behind.map(|lagging| Block::partition(Rule::UnderReplicated, lagging.clone()));
         return Step::Wait(blocks.collect());
     }
-    Step::AskGrant(node.id)
+    match batch(view, node, &candidates) {
+        batch if batch.len() > 1 => Step::AskBatch(batch),
+        _ => Step::AskGrant(node.id),
+    }
+}
+
+/// The brokers that may go with `node`, itself first: those of its rack, where racks go together. All of them are there, as
+/// otherwise nobody but who is away is a candidate.
+fn batch(view: &View, node: Node, candidates: &[Node]) -> Vec<i32> {
+    let rack = |node: &Node| view.racks.get(&node.id);
+    let goes_along = |other: &&Node| rack(other).is_some() && rack(other) == rack(&node) && **other != node;
+    let others = candidates.iter().filter(|node| node.role == Role::Broker).filter(goes_along);
+    std::iter::once(node.id).chain(others.map(|node| node.id)).collect()
+}
+
+/// The next broker of several that were granted together: of the others nobody but such is away.
+fn next_granted(view: &View, outdated: &[Node], unready: &[Block]) -> Option<Step> {
+    let grant = view.grant.as_ref().filter(|grant| grant.brokers.len() > 1 && view.brokers.is_some())?;
+    let is_granted = |node: &Node| node.role == Role::Broker && grant.brokers.contains(&node.id);
+    let is_next = |node: &&Node| is_granted(node) && view.pods[node].health == Health::Ready;
+    let node = outdated.iter().find(is_next)?;
+    let all_granted = unready.iter().all(|block| block.node.as_ref().is_some_and(is_granted));
+    all_granted.then(|| Step::Delete(*node, view.pods[node].causes.clone()))
 }
 
 /// Brokers of the grant that are not back yet, or somebody else's.
@@ -327,6 +354,7 @@ mod tests {
             grant: None,
             needs_all_in_sync: true,
             withheld: BTreeMap::new(),
+            racks: BTreeMap::new(),
         }
     }
 
@@ -593,6 +621,35 @@ mod tests {
         assert_eq!(deleted, [[Role::Broker; 3], [Role::Controller; 3]].concat());
         view.pods.clear();
         assert_eq!(plan_stop(&view), Step::Done);
+    }
+
+    #[test]
+    fn brokers_of_a_rack_go_together_where_the_cluster_grants_it() {
+        let racked = |view: &mut View| {
+            view.racks = [(0, "a"), (1, "b"), (2, "a")].map(|(id, rack)| (id, rack.to_owned())).into();
+            (0..3).for_each(|id| outdated(view, Node::broker(id)));
+        };
+        assert_eq!(when(racked), Step::AskBatch(vec![0, 2]));
+        let granted = |view: &mut View| {
+            racked(view);
+            view.grant = Some(GrantView { id: 4, brokers: [0, 2].into() });
+        };
+        assert_eq!(when(granted), deletes(Node::broker(0), Cause::Config));
+        let one_away = |view: &mut View| {
+            granted(view);
+            set(view, Node::broker(0), Health::Going);
+        };
+        assert_eq!(when(one_away), deletes(Node::broker(2), Cause::Config));
+        let another_away = |view: &mut View| {
+            one_away(view);
+            set(view, Node::broker(1), Health::Starting);
+        };
+        assert_eq!(rules(&when(another_away)), [Rule::PodGoing, Rule::PodStarting], "nobody granted that");
+        let both_away = |view: &mut View| {
+            one_away(view);
+            set(view, Node::broker(2), Health::Going);
+        };
+        assert_eq!(rules(&when(both_away)), [Rule::PodGoing; 2]);
     }
 
     #[test]

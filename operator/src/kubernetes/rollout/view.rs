@@ -102,6 +102,8 @@ pub struct View {
     pub lagging: Vec<Lagging>,
     /// The grant that is open.
     pub grant: Option<GrantView>,
+    /// The racks of brokers, where those of one may go together.
+    pub racks: BTreeMap<i32, String>,
     /// Pods that are to be replaced and may not be yet, with what keeps them.
     pub withheld: BTreeMap<Node, Block>,
     /// Whether every replica has to be in sync before the next broker goes, not just enough of them.
