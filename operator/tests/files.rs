@@ -163,7 +163,10 @@ fn mistakes_around_a_resource_are_told() {
             format!("{}---\n{}", group("a", "groupId: g"), group("b", "groupId: g")),
             "spec.groupId: the group g has a resource already, at a.yaml:1",
         ),
-        (format!("{cluster}{{}}\n---\n{}", group("a", "").replace("name: dev", "name: deb")), "there is no Cluster deb"),
+        (
+            format!("{cluster}{{}}\n---\n{}", group("a", "").replace("name: dev", "name: deb")),
+            "there is no Cluster deb",
+        ),
     ];
     for (text, expected) in cases {
         let said = take(&text).unwrap_err();

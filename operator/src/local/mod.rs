@@ -120,6 +120,12 @@ impl<P: Platform> LocalOperator<P> {
         Ok(pass)
     }
 
+    /// Takes over what the files say if it is not what is wanted; whether it was.
+    fn read_again(&mut self) -> bool {
+        let newer = load(&self.files).ok().filter(|desired| *desired != self.desired);
+        newer.map(|desired| self.want(desired)).is_some()
+    }
+
     /// Watches the files, the metadata and the consumer groups until the word to stop comes. `first` is the report of the
     /// pass that the caller has made.
     pub async fn run<A: GroupAdmin>(self, first: Pass, groups: LocalGroups<A>, stop: Shutdown) {
@@ -132,7 +138,8 @@ impl<P: Platform> LocalOperator<P> {
         let mut ticks = time::interval(POLL);
         let mut last = first;
         let mut seen_offset = self.platform.metadata().offset();
-        let mut due = false;
+        // What was written after the files were read, and before they were watched, is not missed.
+        let mut due = self.read_again();
         let mut polls = 0;
         while !stop.is_triggered() {
             tick_or_stop(&mut ticks, stop).await;
