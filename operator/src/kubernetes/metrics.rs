@@ -255,8 +255,8 @@ mod tests {
         let told = text(&metrics);
         for line in [
             "taffrail_operator_passes_total Cluster failed",
-            "taffrail_operator_resources Topic Serving True",
-            "taffrail_operator_resources Topic NotAllowed False",
+            "taffrail_operator_resources Topic True Serving",
+            "taffrail_operator_resources Topic False NotAllowed",
             "taffrail_operator_resources Topic  ",
             "taffrail_operator_trouble Ready Topic bad shop NotAllowed",
             "taffrail_operator_trouble Stalled Topic bad shop NotAllowed",
