@@ -216,6 +216,13 @@ t      1          0       1    1    -       -
 }
 
 #[test]
+fn a_cluster_in_which_nothing_moves_says_so() {
+    let up = Up::start(&["--ephemeral"]);
+    assert_eq!(data(&up, &["cluster", "moves"]), json!({ "bytesLeft": 0, "moves": [] }));
+    assert_eq!(done(&up, &["cluster", "moves"]).lines().count(), 1);
+}
+
+#[test]
 fn what_is_wrong_is_told_with_an_exit_code_and_prints_no_data() {
     let up = Up::start(&["--ephemeral"]);
     done(&up, &["topic", "create", "t", "-p", "1"]);

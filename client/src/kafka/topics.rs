@@ -228,7 +228,7 @@ impl KafkaClient {
     }
 
     /// Asks the broker that the cluster calls its controller, which other products insist on, or else any.
-    async fn ask_controller<R: Request>(
+    pub(super) async fn ask_controller<R: Request>(
         &mut self,
         versions: VersionRange,
         request: &R,

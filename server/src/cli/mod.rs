@@ -6,6 +6,7 @@ mod cluster;
 mod config;
 mod grant;
 mod group;
+mod moves;
 mod output;
 mod position;
 mod topic;
@@ -266,6 +267,8 @@ impl OperatorArgs {
 enum ClusterCommand {
     #[command(flatten)]
     Ask(cluster::Question),
+    /// Show replicas that are being moved, and how many bytes are left; brokers tell
+    Moves(brokers::BrokersArgs),
     /// Print an id for a new cluster, for --cluster-id of its controllers
     NewId,
 }
@@ -349,6 +352,7 @@ impl Cli {
             Command::Controller(args) => crate::controller::run(&args),
             Command::Operator(args) => crate::roles::operator(&args),
             Command::Log(LogCommand::Import(args)) => crate::up::import(&args),
+            Command::Cluster(ClusterCommand::Moves(args)) => moves::run(&args),
             Command::Cluster(ClusterCommand::NewId) => {
                 write(&format!("{}\n", random::uuid()))?;
                 Ok(Exit::Done)

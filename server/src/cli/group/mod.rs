@@ -46,6 +46,7 @@ pub(crate) struct ListArgs {
 /// Names of groups.
 #[derive(Args, Debug)]
 pub(crate) struct NamesArgs {
+    /// Names of groups
     #[arg(value_name = "GROUP", required = true)]
     names: Vec<String>,
     #[command(flatten)]

@@ -17,6 +17,7 @@ use crate::options::OptionsError;
 /// Arguments of `group reset`.
 #[derive(Args, Debug)]
 pub(crate) struct ResetArgs {
+    /// Name of the group
     #[arg(value_name = "GROUP")]
     name: String,
     /// Where to: start, end, an offset, current-COUNT, current+COUNT, end-COUNT, @TIME (RFC 3339, or milliseconds since

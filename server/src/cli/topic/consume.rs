@@ -27,6 +27,7 @@ const PRINT_BYTES: usize = 256 << 10;
     after_help = "Without -e it waits for more, until Ctrl-C. With -o json it prints one JSON object on each line."
 )]
 pub(crate) struct ConsumeArgs {
+    /// Names of topics
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
     /// Only these partitions

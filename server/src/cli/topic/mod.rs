@@ -46,6 +46,7 @@ pub(crate) enum TopicCommand {
 /// Arguments of `topic create`.
 #[derive(Args, Debug)]
 pub(crate) struct CreateArgs {
+    /// Names of topics
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
     /// Partitions of each [default: the cluster's num.partitions]
@@ -71,6 +72,7 @@ pub(crate) struct CreateArgs {
 /// Arguments of `topic alter`.
 #[derive(Args, Debug)]
 pub(crate) struct AlterArgs {
+    /// Names of topics
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
     /// Give a setting a value; may be repeated
@@ -89,6 +91,7 @@ pub(crate) struct AlterArgs {
 /// Arguments of `topic delete`.
 #[derive(Args, Debug)]
 pub(crate) struct DeleteArgs {
+    /// Names of topics
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
     /// Names that are not there are no failure
@@ -101,6 +104,7 @@ pub(crate) struct DeleteArgs {
 /// Arguments of `topic add-partitions`.
 #[derive(Args, Debug)]
 pub(crate) struct AddPartitionsArgs {
+    /// Names of topics
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
     /// How many more

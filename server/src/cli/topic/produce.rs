@@ -34,6 +34,7 @@ const CHUNKS_MAX: usize = 4;
     after_help = "Each line of standard input is a record. It returns when all replicas in sync have all of them."
 )]
 pub(crate) struct ProduceArgs {
+    /// Name of the topic
     #[arg(value_name = "NAME")]
     name: String,
     /// Key of all records

@@ -29,6 +29,7 @@ pub(crate) struct ListArgs {
 /// Arguments of `topic describe`.
 #[derive(Args, Debug)]
 pub(crate) struct DescribeArgs {
+    /// Names of topics
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
     #[command(flatten)]

@@ -16,6 +16,7 @@ use crate::options::OptionsError;
 /// Arguments of `topic trim`.
 #[derive(Args, Debug)]
 pub(crate) struct TrimArgs {
+    /// Name of the topic
     #[arg(value_name = "NAME")]
     name: String,
     /// What comes before it goes: end, an offset, end-COUNT, @TIME (RFC 3339, or milliseconds since 1970), or @-AGE such as
