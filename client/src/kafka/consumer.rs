@@ -126,11 +126,15 @@ impl Consumer {
         self.positions.remove(partition);
     }
 
-    /// Waits for records of any partition. To break off the wait loses nothing.
+    /// Waits for records of any partition; without partitions there are none, however long it takes. To break off the wait
+    /// loses nothing.
     ///
     /// # Errors
     /// What does not pass, or has not passed in time.
     pub async fn next(&mut self, client: &mut KafkaClient) -> Result<Fetched, KafkaError> {
+        if self.positions.is_empty() {
+            return std::future::pending().await;
+        }
         let patience = Patience::new(client.timeout);
         loop {
             let fetching = match &mut self.fetching {

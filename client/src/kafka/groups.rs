@@ -6,7 +6,7 @@ use taffrail_core::group::consumer_protocol;
 use taffrail_protocol::message::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use taffrail_protocol::message::{
     DeleteGroupsRequest, DescribeGroupsRequest, FindCoordinatorRequest, GroupId, ListGroupsRequest,
-    OffsetCommitRequest, OffsetFetchRequest, Request,
+    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, Request,
 };
 use taffrail_protocol::versions::VersionRange;
 
@@ -21,7 +21,7 @@ const DELETE_GROUPS: VersionRange = VersionRange { min: 0, max: 2 };
 /// Versions that may ask for all partitions, up to the last one that asks for one group.
 const OFFSET_FETCH: VersionRange = VersionRange { min: 2, max: 7 };
 /// Versions without a retention time, up to the last one that names topics.
-const OFFSET_COMMIT: VersionRange = VersionRange { min: 5, max: 8 };
+pub(super) const OFFSET_COMMIT: VersionRange = VersionRange { min: 5, max: 8 };
 
 /// The generation of a client that is no member.
 const NO_GENERATION: i32 = -1;
@@ -170,32 +170,8 @@ impl KafkaClient {
     /// # Errors
     /// The refusal of the first partition, such as UNKNOWN_MEMBER_ID while the group has members.
     pub async fn commit(&mut self, group: &str, offsets: &BTreeMap<PartitionKey, i64>) -> Result<(), KafkaError> {
-        let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
-        for ((topic, partition), offset) in offsets {
-            let partition = OffsetCommitRequestPartition::default()
-                .with_partition_index(*partition)
-                .with_committed_offset(*offset)
-                .with_committed_metadata(None);
-            topics.entry(topic).or_default().push(partition);
-        }
-        let topics = topics.into_iter().map(|(topic, partitions)| {
-            OffsetCommitRequestTopic::default().with_name(topic_name(topic)).with_partitions(partitions)
-        });
-        let request = OffsetCommitRequest::default()
-            .with_group_id(group_id(group))
-            .with_generation_id_or_member_epoch(NO_GENERATION)
-            .with_topics(topics.collect());
-        let check_answer = |answer: &<OffsetCommitRequest as Request>::Response| {
-            let partitions = || answer.topics.iter().flat_map(|it| it.partitions.iter().map(move |on| (&it.name, on)));
-            for (topic, partition) in partitions() {
-                let what = format!("offset of group {group} in {}-{}", topic.as_str(), partition.partition_index);
-                check(what, partition.error_code, None)?;
-            }
-            if partitions().count() < offsets.len() {
-                return Err(KafkaError::NotAnswered(format!("offsets of group {group}")));
-            }
-            Ok(())
-        };
+        let request = commit_request(group, "", NO_GENERATION, offsets);
+        let check_answer = |answer: &OffsetCommitResponse| check_commit(group, offsets.len(), answer);
         self.ask_coordinator(group, OFFSET_COMMIT, &request, check_answer).await?;
         Ok(())
     }
@@ -237,7 +213,8 @@ impl KafkaClient {
         }
     }
 
-    async fn coordinator(&mut self, group: &str) -> Result<i32, KafkaError> {
+    /// The broker that coordinates a group.
+    pub(super) async fn coordinator(&mut self, group: &str) -> Result<i32, KafkaError> {
         // Where brokers are is told by Metadata, under the names that clients reach them by.
         self.metadata(Some(&[])).await?;
         let request = FindCoordinatorRequest::default().with_key(group.to_owned().into());
@@ -247,6 +224,47 @@ impl KafkaClient {
     }
 }
 
-fn group_id(name: &str) -> GroupId {
+pub(super) fn group_id(name: &str) -> GroupId {
     GroupId(name.to_owned().into())
+}
+
+/// Has a group go on at these offsets, on behalf of one of its members (an empty id is none).
+pub(super) fn commit_request(
+    group: &str,
+    member_id: &str,
+    generation: i32,
+    offsets: &BTreeMap<PartitionKey, i64>,
+) -> OffsetCommitRequest {
+    let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
+    for ((topic, partition), offset) in offsets {
+        let partition = OffsetCommitRequestPartition::default()
+            .with_partition_index(*partition)
+            .with_committed_offset(*offset)
+            .with_committed_metadata(None);
+        topics.entry(topic).or_default().push(partition);
+    }
+    let topics = topics.into_iter().map(|(topic, partitions)| {
+        OffsetCommitRequestTopic::default().with_name(topic_name(topic)).with_partitions(partitions)
+    });
+    OffsetCommitRequest::default()
+        .with_group_id(group_id(group))
+        .with_generation_id_or_member_epoch(generation)
+        .with_member_id(member_id.to_owned().into())
+        .with_topics(topics.collect())
+}
+
+/// Whether all of `count` offsets were taken.
+///
+/// # Errors
+/// The refusal of the first that was not.
+pub(super) fn check_commit(group: &str, count: usize, answer: &OffsetCommitResponse) -> Result<(), KafkaError> {
+    let partitions = || answer.topics.iter().flat_map(|it| it.partitions.iter().map(move |on| (&it.name, on)));
+    for (topic, partition) in partitions() {
+        let what = format!("offset of group {group} in {}-{}", topic.as_str(), partition.partition_index);
+        check(what, partition.error_code, None)?;
+    }
+    if partitions().count() < count {
+        return Err(KafkaError::NotAnswered(format!("offsets of group {group}")));
+    }
+    Ok(())
 }

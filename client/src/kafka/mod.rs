@@ -3,10 +3,12 @@
 //! One [`KafkaClient`] keeps a connection to each broker that it had to ask. What is refused for a while (a leader moves, a
 //! coordinator loads) is asked again until the client's patience ends; what is refused for good comes back as it is.
 
+mod assignor;
 mod connection;
 mod consumer;
 mod error;
 mod groups;
+mod membership;
 mod moves;
 mod negotiated;
 mod offsets;
@@ -26,6 +28,7 @@ pub use self::consumer::{Consumer, Fetched};
 use self::error::check;
 pub use self::error::{DamageError, KafkaError};
 pub use self::groups::{CommittedOffset, Group, GroupMember, ListedGroup};
+pub use self::membership::Membership;
 pub use self::moves::{Copied, Move};
 use self::negotiated::Connection;
 pub use self::offsets::{OffsetAt, PartitionKey};
@@ -70,7 +73,15 @@ impl Patience {
     /// # Errors
     /// `error` itself, if there is not.
     async fn after(&self, error: KafkaError) -> Result<(), KafkaError> {
-        if !error.is_passing() || time::monotonic() + AGAIN >= self.until {
+        if error.is_passing() { self.pause(error).await } else { Err(error) }
+    }
+
+    /// Waits a little if there is time left, whatever happened.
+    ///
+    /// # Errors
+    /// `error` itself, if there is none.
+    async fn pause(&self, error: KafkaError) -> Result<(), KafkaError> {
+        if time::monotonic() + AGAIN >= self.until {
             return Err(error);
         }
         time::sleep(AGAIN).await;
@@ -129,11 +140,22 @@ impl KafkaClient {
         versions: VersionRange,
         request: &R,
     ) -> Result<R::Response, KafkaError> {
+        self.ask_within(broker, self.timeout, versions, request).await
+    }
+
+    /// The same for a request that may take `timeout`.
+    async fn ask_within<R: Request>(
+        &mut self,
+        broker: i32,
+        timeout: Duration,
+        versions: VersionRange,
+        request: &R,
+    ) -> Result<R::Response, KafkaError> {
         let mut connection = match self.connections.remove(&broker) {
             Some(connection) => connection,
             None => self.dial(broker).await?,
         };
-        match connection.call(versions, request).await {
+        match connection.call_within(timeout, versions, request).await {
             Ok(answer) => {
                 self.connections.insert(broker, connection);
                 Ok(answer)

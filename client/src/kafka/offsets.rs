@@ -69,14 +69,13 @@ impl KafkaClient {
         partitions: &[PartitionKey],
     ) -> Result<BTreeMap<PartitionKey, (i64, i64)>, KafkaError> {
         let topics = self.topics_that_exist(&topic_names(partitions)).await?;
-        let led: BTreeSet<(&str, i32)> = topics
+        let led: BTreeMap<PartitionKey, i32> = topics
             .iter()
             .flat_map(|topic| topic.partitions.iter().map(move |partition| (topic, partition)))
-            .filter(|(_, partition)| partition.leader.is_some())
-            .map(|(topic, partition)| (topic.name.as_str(), partition.partition))
+            .filter_map(|(topic, it)| it.leader.map(|leader| ((topic.name.clone(), it.partition), leader)))
             .collect();
-        let asked = partitions.iter().filter(|(topic, partition)| led.contains(&(topic.as_str(), *partition)));
-        let asked: Vec<PartitionKey> = asked.cloned().collect();
+        let asked: Vec<PartitionKey> = partitions.iter().filter(|it| led.contains_key(*it)).cloned().collect();
+        self.leaders.extend(led);
         let starts = self.offsets(&asked, OffsetAt::Start).await?;
         let ends = self.offsets(&asked, OffsetAt::End).await?;
         let both = starts.into_iter().filter_map(|(key, start)| ends.get(&key).map(|end| (key.clone(), (start, *end))));
@@ -111,6 +110,7 @@ impl KafkaClient {
                 return Ok(found);
             }
             if let Err(error) = self.list_offsets_once(&missing, at, &mut found).await {
+                self.forget_leaders();
                 patience.after(error).await?;
             }
         }
@@ -122,7 +122,7 @@ impl KafkaClient {
         at: OffsetAt,
         found: &mut BTreeMap<PartitionKey, i64>,
     ) -> Result<(), KafkaError> {
-        for (leader, led) in self.leaders(partitions).await? {
+        for (leader, led) in self.leaders_known(partitions).await? {
             let partition = |(_, partition): &PartitionKey| {
                 ListOffsetsPartition::default().with_partition_index(*partition).with_timestamp(at.timestamp())
             };

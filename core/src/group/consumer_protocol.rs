@@ -4,10 +4,51 @@
 //! partitions. That is all a broker needs, to know which offsets are in use and who reads what. Members of other protocols
 //! say something else there, and tell nothing.
 
+use std::collections::BTreeMap;
+
 use crate::ids::PartitionIndex;
 
+/// The version that is written: the first one, which all consumers read.
+const VERSION: i16 = 0;
+
+/// A list, or bytes, that are not there.
+const NULL: i32 = -1;
+
+/// A subscription to these topics.
+pub fn subscription(topics: &[String]) -> Vec<u8> {
+    let mut output = VERSION.to_be_bytes().to_vec();
+    put_count(&mut output, topics.len());
+    topics.iter().for_each(|topic| put_name(&mut output, topic));
+    output.extend_from_slice(&NULL.to_be_bytes());
+    output
+}
+
+/// An assignment of these partitions, by their topics.
+pub fn assignment(partitions: &BTreeMap<String, Vec<PartitionIndex>>) -> Vec<u8> {
+    let mut output = VERSION.to_be_bytes().to_vec();
+    put_count(&mut output, partitions.len());
+    for (topic, partitions) in partitions {
+        put_name(&mut output, topic);
+        put_count(&mut output, partitions.len());
+        partitions.iter().for_each(|partition| output.extend_from_slice(&partition.to_be_bytes()));
+    }
+    output.extend_from_slice(&NULL.to_be_bytes());
+    output
+}
+
+fn put_count(output: &mut Vec<u8>, count: usize) {
+    output.extend_from_slice(&i32::try_from(count).unwrap_or(i32::MAX).to_be_bytes());
+}
+
+fn put_name(output: &mut Vec<u8>, name: &str) {
+    // Names of topics have 249 bytes at most; a longer one is no topic's, and is cut rather than misread.
+    let bytes = &name.as_bytes()[..name.len().min(i16::MAX as usize)];
+    output.extend_from_slice(&(bytes.len() as i16).to_be_bytes());
+    output.extend_from_slice(bytes);
+}
+
 /// Topics of a subscription; `None` if the bytes are something else.
-pub(super) fn topics(mut metadata: &[u8]) -> Option<Vec<String>> {
+pub fn topics(mut metadata: &[u8]) -> Option<Vec<String>> {
     let input = &mut metadata;
     let topics = begin(input, 2)?;
     (0..topics).map(|_| name(input).map(str::to_owned)).collect()
@@ -76,6 +117,15 @@ mod tests {
         let bytes = b"\0\x03\0\0\0\x02\0\x01a\0\0\0\x02\0\0\0\0\0\0\0\x05\0\x02bc\0\0\0\0\xff\xff\xff\xff and more";
         assert_eq!(partitions(bytes), Some(vec![("a", vec![0, 5]), ("bc", vec![])]));
         assert_eq!(partitions(b"\0\0\0\0\0\0"), Some(vec![]));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let names = ["a".to_owned(), "bc".to_owned()];
+        assert_eq!(topics(&subscription(&names)), Some(names.to_vec()));
+        let assigned = BTreeMap::from([("a".to_owned(), vec![0, 5]), ("bc".to_owned(), vec![])]);
+        assert_eq!(partitions(&assignment(&assigned)), Some(vec![("a", vec![0, 5]), ("bc", vec![])]));
+        assert_eq!(assignment(&BTreeMap::new()), b"\0\0\0\0\0\0\xff\xff\xff\xff");
     }
 
     #[test]

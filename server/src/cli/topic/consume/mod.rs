@@ -1,16 +1,15 @@
 //! `taffrail topic consume`: prints the records of topics.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, IsTerminal, Write};
-use std::ops::ControlFlow;
+mod member;
+mod printer;
 
-use anyhow::Context;
+use std::collections::{BTreeMap, BTreeSet};
+
 use clap::Args;
-use taffrail_client::kafka::{Consumer, Fetched, KafkaClient, PartitionKey};
-use taffrail_core::record::{Decompressor, Record};
+use taffrail_client::kafka::{Consumer, KafkaClient, PartitionKey};
 use taffrail_runtime::time;
 
-use super::envelope;
+use self::printer::Printer;
 use super::layout::{GRAMMAR, Layout};
 use crate::cli::Format;
 use crate::cli::brokers::BrokersArgs;
@@ -18,22 +17,24 @@ use crate::cli::position::{Place, Position};
 use crate::exit::Exit;
 use crate::options::OptionsError;
 
-/// Bytes that are printed at once.
-const PRINT_BYTES: usize = 256 << 10;
-
 /// Arguments of `topic consume`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Without -e it waits for more, until Ctrl-C. With -o json it prints one JSON object on each line."
+    after_help = "Without -e it waits for more, until Ctrl-C. With -o json it prints one JSON object on each line. With -g it \
+                  shares the partitions with the group's other members, and the group goes on behind what was printed."
 )]
 pub(crate) struct ConsumeArgs {
     /// Names of topics
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
+    /// Read as a member of this group: from where it is, and it goes on behind what was printed
+    #[arg(short, long, value_name = "GROUP", conflicts_with = "partitions")]
+    group: Option<String>,
     /// Only these partitions
     #[arg(short, long, value_name = "NUMBER", value_delimiter = ',')]
     partitions: Vec<i32>,
-    /// Where to begin: start, end, an offset, end-COUNT, @TIME (RFC 3339, or milliseconds since 1970), or @-AGE such as @-15m
+    /// Where to begin, for a group where it has no offset: start, end, an offset, end-COUNT, @TIME (RFC 3339, or
+    /// milliseconds since 1970), or @-AGE such as @-15m
     #[arg(long, visible_alias = "offset", value_name = "PLACE", default_value = "start")]
     from: Position,
     /// End at the end that the partitions had at the beginning
@@ -57,21 +58,28 @@ pub(super) async fn run(args: &ConsumeArgs) -> anyhow::Result<Exit> {
         return Err(OptionsError::Conflict("--format and -o json or yaml exclude each other".to_owned()).into());
     }
     let mut client = args.brokers.connect().await?;
+    if let Some(group) = &args.group {
+        return member::run(args, group, client).await;
+    }
     let places = places(&mut client, args).await?;
-    let mut consumer = Consumer::new(places.iter().map(|place| (place.partition.clone(), place.offset)).collect());
-    let mut left = Left::new(args, &places);
-    let mut printer = Printer::new(args);
+    let mut consumer = consumer(&places);
+    let (mut left, mut printer) = (Left::new(args), Printer::new(args));
+    left.begin(&places);
     left.without(&mut consumer);
     while !left.is_done() {
         let fetched = consumer.next(&mut client).await?;
         printer.print(&fetched, &mut left)?;
-        if !printer.flush().context("records cannot be printed")? {
-            // Whoever read them has gone, as behind `| head`.
+        if !printer.flush()? {
             return Ok(Exit::Done);
         }
         left.without(&mut consumer);
     }
     Ok(Exit::Done)
+}
+
+/// A consumer that begins at these places.
+fn consumer(places: &[Place]) -> Consumer {
+    Consumer::new(places.iter().map(|place| (place.partition.clone(), place.offset)).collect())
 }
 
 /// Where to begin in each partition.
@@ -87,14 +95,20 @@ async fn places(client: &mut KafkaClient, args: &ConsumeArgs) -> anyhow::Result<
 /// What is still to be printed.
 struct Left {
     records: Option<u64>,
+    exit_at_end: bool,
     /// Where each partition ends, if that is where to stop.
     ends: Option<BTreeMap<PartitionKey, i64>>,
 }
 
 impl Left {
-    fn new(args: &ConsumeArgs, places: &[Place]) -> Self {
+    fn new(args: &ConsumeArgs) -> Self {
+        Self { records: args.count, exit_at_end: args.exit_at_end, ends: None }
+    }
+
+    /// From now on these partitions are read.
+    fn begin(&mut self, places: &[Place]) {
         let ends = places.iter().map(|place| (place.partition.clone(), place.end)).collect();
-        Self { records: args.count, ends: args.exit_at_end.then_some(ends) }
+        self.ends = self.exit_at_end.then_some(ends);
     }
 
     fn is_done(&self) -> bool {
@@ -130,77 +144,6 @@ impl Left {
     }
 }
 
-/// Prints records to standard output.
-struct Printer {
-    layout: Option<Layout>,
-    output: Format,
-    shown: bool,
-    buffer: Vec<u8>,
-    decompressor: Decompressor,
-}
-
-impl Printer {
-    fn new(args: &ConsumeArgs) -> Self {
-        Self {
-            layout: args.format.clone(),
-            output: args.brokers.output,
-            shown: io::stdout().is_terminal(),
-            buffer: Vec::new(),
-            decompressor: Decompressor::default(),
-        }
-    }
-
-    fn print(&mut self, fetched: &Fetched, left: &mut Left) -> anyhow::Result<()> {
-        let lines = Layout::lines();
-        let layout = self.layout.as_ref().unwrap_or(&lines);
-        let (output, shown, buffer) = (self.output, self.shown, &mut self.buffer);
-        let mut outcome = Ok(());
-        let visit = |record: &Record<'_>| {
-            if !left.takes(&fetched.partition, record.offset) {
-                return ControlFlow::Break(());
-            }
-            outcome = print_one(buffer, output, layout, shown, &fetched.partition, record);
-            if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        };
-        fetched.visit(&mut self.decompressor, visit)?;
-        outcome
-    }
-
-    /// Hands over what was printed; whether anybody reads it.
-    fn flush(&mut self) -> io::Result<bool> {
-        let mut out = io::stdout().lock();
-        let written = self.buffer.chunks(PRINT_BYTES).try_for_each(|chunk| out.write_all(chunk));
-        self.buffer.clear();
-        match written.and_then(|()| out.flush()) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-fn print_one(
-    buffer: &mut Vec<u8>,
-    output: Format,
-    layout: &Layout,
-    shown: bool,
-    partition: &PartitionKey,
-    record: &Record<'_>,
-) -> anyhow::Result<()> {
-    match output {
-        Format::Table | Format::Wide => layout.write(buffer, partition, record, shown)?,
-        Format::Json => {
-            serde_json::to_writer(&mut *buffer, &envelope::write(partition, record))?;
-            buffer.push(b'\n');
-        }
-        Format::Yaml => {
-            buffer.extend_from_slice(b"---\n");
-            buffer.extend_from_slice(serde_saphyr::to_string(&envelope::write(partition, record))?.as_bytes());
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,12 +151,15 @@ mod tests {
     #[test]
     fn it_ends_after_so_many_records_or_at_the_ends() {
         let key = |partition| ("t".to_owned(), partition);
-        let mut left = Left { records: Some(2), ends: None };
+        let mut left = Left { records: Some(2), exit_at_end: false, ends: None };
         assert!(left.takes(&key(0), 5) && !left.is_done() && left.takes(&key(0), 6));
         assert!(left.is_done() && !left.takes(&key(0), 7));
 
-        let mut left = Left { records: None, ends: Some([(key(0), 3), (key(1), 0)].into()) };
-        let mut consumer = Consumer::new([(key(0), 2), (key(1), 0)].into());
+        let place = |number, offset, end| Place { partition: key(number), start: 0, end, offset };
+        let places = [place(0, 2, 3), place(1, 0, 0)];
+        let mut left = Left { records: None, exit_at_end: true, ends: None };
+        left.begin(&places);
+        let mut consumer = consumer(&places);
         left.without(&mut consumer);
         assert_eq!(consumer.positions().keys().collect::<Vec<_>>(), [&key(0)], "an empty partition has ended");
         assert!(left.takes(&key(0), 2) && !left.takes(&key(0), 3) && !left.is_done());
