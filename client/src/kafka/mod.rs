@@ -4,6 +4,7 @@
 //! coordinator loads) is asked again until the client's patience ends; what is refused for good comes back as it is.
 
 mod assignor;
+mod cluster;
 mod connection;
 mod consumer;
 mod error;
@@ -14,6 +15,8 @@ mod negotiated;
 mod offsets;
 mod partitioner;
 mod producer;
+mod quorum;
+mod reassign;
 mod topics;
 
 use std::collections::BTreeMap;
@@ -23,6 +26,7 @@ use taffrail_protocol::message::Request;
 use taffrail_protocol::versions::VersionRange;
 use taffrail_runtime::time;
 
+pub use self::cluster::{ClusterBroker, ClusterInfo, LogDir};
 pub use self::connection::{ConnectionError, KafkaConnection};
 pub use self::consumer::{Consumer, Fetched};
 use self::error::check;
@@ -33,8 +37,10 @@ pub use self::moves::{Copied, Move};
 use self::negotiated::Connection;
 pub use self::offsets::{OffsetAt, PartitionKey};
 pub use self::producer::{Outgoing, Produced, Producer, ProducerOptions};
+pub use self::quorum::{Quorum, QuorumReplica};
+pub use self::reassign::Reassignment;
 pub use self::topics::{
-    ClusterInfo, ConfigChange, CreatedTopic, NewTopic, Partition, SETTING_OF_TOPIC, Topic, TopicSetting,
+    ConfigChange, CreatedTopic, NewTopic, Partition, SETTING_OF_TOPIC, Topic, TopicSetting,
 };
 
 /// Most brokers that are given to start with.

@@ -2,15 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use taffrail_protocol::message::describe_log_dirs_request::DescribableLogDirTopic;
-use taffrail_protocol::message::{BrokerId, DescribeLogDirsRequest, ListPartitionReassignmentsRequest};
+use taffrail_protocol::message::{BrokerId, ListPartitionReassignmentsRequest};
 use taffrail_protocol::versions::VersionRange;
 
-use super::topics::topic_name;
 use super::{KafkaClient, KafkaError, PartitionKey, check};
 
 const LIST_PARTITION_REASSIGNMENTS: VersionRange = VersionRange { min: 0, max: 0 };
-const DESCRIBE_LOG_DIRS: VersionRange = VersionRange { min: 1, max: 4 };
 
 /// A partition whose replicas are being moved (KIP-455).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,21 +108,9 @@ impl KafkaClient {
         broker: i32,
         partitions: &[PartitionKey],
     ) -> Result<BTreeMap<PartitionKey, i64>, KafkaError> {
-        let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
-        for (topic, partition) in partitions {
-            topics.entry(topic).or_default().push(*partition);
-        }
-        let topics = topics.into_iter().map(|(topic, partitions)| {
-            DescribableLogDirTopic::default().with_topic(topic_name(topic)).with_partitions(partitions)
-        });
-        let request = DescribeLogDirsRequest::default().with_topics(Some(topics.collect()));
-        let answer = self.ask(broker, DESCRIBE_LOG_DIRS, &request).await?;
-        check(format!("directories of broker {broker}"), answer.error_code, None)?;
         let mut sizes = BTreeMap::new();
-        for topic in answer.results.iter().flat_map(|directory| &directory.topics) {
-            for partition in topic.partitions.iter().filter(|partition| !partition.is_future_key) {
-                sizes.insert((topic.name.to_string(), partition.partition_index), partition.partition_size);
-            }
+        for directory in self.log_dirs(broker, Some(partitions)).await? {
+            sizes.extend(directory.sizes);
         }
         Ok(sizes)
     }

@@ -36,15 +36,6 @@ pub const SETTING_OF_TOPIC: i8 = 1;
 const SET: i8 = 0;
 const DELETE: i8 = 1;
 
-/// A cluster as its brokers describe it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClusterInfo {
-    /// Its id.
-    pub cluster_id: Option<String>,
-    /// Topics, those with trouble too.
-    pub topics: Vec<Topic>,
-}
-
 /// A topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
@@ -124,7 +115,7 @@ pub enum ConfigChange {
 }
 
 impl Topic {
-    fn of(topic: MetadataResponseTopic) -> Self {
+    pub(super) fn of(topic: MetadataResponseTopic) -> Self {
         let mut partitions: Vec<Partition> = topic.partitions.into_iter().map(Partition::of).collect();
         partitions.sort_unstable_by_key(|partition| partition.partition);
         Self {
@@ -148,6 +139,11 @@ impl Partition {
             offline: numbers(partition.offline_replicas),
         }
     }
+
+    /// Whether it lacks replicas in sync.
+    pub fn is_under_replicated(&self) -> bool {
+        self.isr.len() < self.replicas.len()
+    }
 }
 
 pub(super) fn topic_name(name: &str) -> TopicName {
@@ -155,17 +151,6 @@ pub(super) fn topic_name(name: &str) -> TopicName {
 }
 
 impl KafkaClient {
-    /// What the cluster knows of itself and of all its topics.
-    ///
-    /// # Errors
-    /// When no broker answers.
-    pub async fn cluster(&mut self) -> Result<ClusterInfo, KafkaError> {
-        let answer = self.metadata(None).await?;
-        let mut topics: Vec<Topic> = answer.topics.into_iter().map(Topic::of).collect();
-        topics.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        Ok(ClusterInfo { cluster_id: answer.cluster_id.map(|id| id.to_string()), topics })
-    }
-
     /// The topics of these names, in their order.
     ///
     /// # Errors

@@ -4,11 +4,12 @@ mod asked;
 mod brokers;
 mod cluster;
 mod config;
-mod grant;
 mod group;
-mod moves;
 mod output;
 mod position;
+mod progress;
+mod quorum;
+mod selection;
 mod topic;
 mod validate;
 mod version;
@@ -16,7 +17,6 @@ mod version;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use taffrail_runtime::random;
 
 use crate::exit::Exit;
 use crate::options::{Given, OptionsError, Sources};
@@ -49,9 +49,12 @@ enum Command {
     /// Show how far consumers are, and have them go on somewhere else
     #[command(subcommand)]
     Group(group::GroupCommand),
-    /// Prepare a cluster, ask how it is, and whether its brokers may be taken down
+    /// Prepare a cluster, ask how it is, move its partitions, ask whether its brokers may be taken down
     #[command(subcommand)]
-    Cluster(ClusterCommand),
+    Cluster(cluster::ClusterCommand),
+    /// Show who keeps the metadata, and how far each of them is
+    #[command(subcommand)]
+    Quorum(quorum::QuorumCommand),
     /// Check files of resources, without a cluster
     Validate(ValidateArgs),
     /// Work on the files of partitions
@@ -263,16 +266,6 @@ impl OperatorArgs {
     }
 }
 
-#[derive(Subcommand, Debug)]
-enum ClusterCommand {
-    #[command(flatten)]
-    Ask(cluster::Question),
-    /// Show replicas that are being moved, and how many bytes are left; brokers tell
-    Moves(brokers::BrokersArgs),
-    /// Print an id for a new cluster, for --cluster-id of its controllers
-    NewId,
-}
-
 #[derive(Args, Debug)]
 pub(crate) struct ValidateArgs {
     /// File of resources; may be repeated
@@ -348,15 +341,11 @@ impl Cli {
             },
             Command::Topic(command) => topic::run(&command),
             Command::Group(command) => group::run(&command),
-            Command::Cluster(ClusterCommand::Ask(question)) => cluster::run(&question),
+            Command::Cluster(command) => cluster::run(&command),
+            Command::Quorum(command) => quorum::run(&command),
             Command::Controller(args) => crate::controller::run(&args),
             Command::Operator(args) => crate::roles::operator(&args),
             Command::Log(LogCommand::Import(args)) => crate::up::import(&args),
-            Command::Cluster(ClusterCommand::Moves(args)) => moves::run(&args),
-            Command::Cluster(ClusterCommand::NewId) => {
-                write(&format!("{}\n", random::uuid()))?;
-                Ok(Exit::Done)
-            }
             Command::Validate(args) => validate::run(&args),
             Command::Config(ConfigCommand::Show(args)) => config::show(&args),
             Command::Config(ConfigCommand::Docs) => config::docs(),

@@ -1,6 +1,7 @@
 //! What goes to standard output: data, and nothing else.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use serde_json::Value;
@@ -57,6 +58,29 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
+/// A number of bytes as people say it.
+pub(crate) fn bytes(bytes: i64) -> String {
+    let (mut amount, mut unit) = (bytes as f64, "B");
+    for larger in ["KiB", "MiB", "GiB", "TiB"] {
+        if amount < 1_024.0 {
+            break;
+        }
+        (amount, unit) = (amount / 1_024.0, larger);
+    }
+    if unit == "B" { format!("{bytes} B") } else { format!("{amount:.1} {unit}") }
+}
+
+/// A time as people say it, in two units.
+pub(crate) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0, seconds) => format!("{seconds}s"),
+        (0, 0, minutes, seconds) => format!("{minutes}m {seconds}s"),
+        (0, hours, minutes, _) => format!("{hours}h {minutes}m"),
+        (days, hours, ..) => format!("{days}d {hours}h"),
+    }
+}
+
 /// Columns under upper-case headers, two blanks apart; an empty cell is `-`.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     let cell = |text: &str| if text.is_empty() { "-".to_owned() } else { shown(text).replace(['\n', '\t'], " ") };
@@ -87,6 +111,18 @@ mod tests {
     fn tables_can_be_cut_by_scripts() {
         let rows = vec![vec!["a".to_owned(), "long value".to_owned()], vec!["bc".to_owned(), String::new()]];
         assert_eq!(table(&["NAME", "VALUE"], &rows), "NAME  VALUE\na     long value\nbc    -\n");
+    }
+
+    #[test]
+    fn amounts_are_told_as_people_say_them() {
+        let sizes = [(0, "0 B"), (1_023, "1023 B"), (1_024, "1.0 KiB"), (5 << 30, "5.0 GiB"), (3 << 50, "3072.0 TiB")];
+        for (amount, expected) in sizes {
+            assert_eq!(bytes(amount), expected);
+        }
+        let times = [(0, "0s"), (59, "59s"), (61, "1m 1s"), (7_322, "2h 2m"), (90_000, "1d 1h")];
+        for (seconds, expected) in times {
+            assert_eq!(duration(Duration::from_secs(seconds)), expected);
+        }
     }
 
     #[test]

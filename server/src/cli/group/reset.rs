@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use anyhow::bail;
 use clap::Args;
 use serde_json::json;
-use taffrail_client::kafka::{KafkaClient, PartitionKey};
+use taffrail_client::kafka::PartitionKey;
 use taffrail_runtime::time;
 
 use crate::cli::brokers::{BrokersArgs, known};
 use crate::cli::position::{Place, Position};
+use crate::cli::selection::{Selection, select};
 use crate::cli::{print, table, tell};
 use crate::exit::Exit;
-use crate::options::OptionsError;
 
 /// Arguments of `group reset`.
 #[derive(Args, Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct ResetArgs {
     to: Position,
     /// A topic, or some of its partitions as in orders:0,2; may be repeated [default: where the group has offsets]
     #[arg(short, long = "topic", value_name = "TOPIC[:NUMBER,...]")]
-    topics: Vec<String>,
+    topics: Vec<Selection>,
     /// Do it; the group must have no members then
     #[arg(long)]
     execute: bool,
@@ -35,13 +35,15 @@ pub(crate) struct ResetArgs {
 }
 
 pub(super) async fn run(args: &ResetArgs) -> anyhow::Result<Exit> {
-    let wanted = args.topics.iter().map(|text| topic(text)).collect::<Result<Vec<_>, _>>()?;
     let mut client = args.brokers.connect().await?;
     let group = client.group(&args.name).await?;
     let committed = client.committed(&args.name).await?;
     let current: BTreeMap<PartitionKey, i64> =
         committed.into_iter().map(|(partition, committed)| (partition, committed.offset)).collect();
-    let partitions = partitions(&mut client, &wanted, &current).await?;
+    let partitions = match args.topics.as_slice() {
+        [] => current.keys().cloned().collect(),
+        named => select(&mut client, named).await?,
+    };
     if partitions.is_empty() {
         bail!("group {} has no offsets: name topics with --topic", args.name);
     }
@@ -88,48 +90,4 @@ pub(super) async fn run(args: &ResetArgs) -> anyhow::Result<Exit> {
         tell("nothing is changed yet: add --execute to do it");
     }
     Ok(Exit::Done)
-}
-
-/// The partitions that are meant: those named, or where the group has offsets.
-async fn partitions(
-    client: &mut KafkaClient,
-    wanted: &[(String, Vec<i32>)],
-    current: &BTreeMap<PartitionKey, i64>,
-) -> anyhow::Result<Vec<PartitionKey>> {
-    if wanted.is_empty() {
-        return Ok(current.keys().cloned().collect());
-    }
-    let mut partitions = Vec::new();
-    for (topic, numbers) in wanted {
-        partitions.extend(client.partitions(topic, numbers).await?);
-    }
-    partitions.sort_unstable();
-    partitions.dedup();
-    Ok(partitions)
-}
-
-/// A topic and numbers of partitions, from a text such as `orders:0,2`.
-fn topic(text: &str) -> Result<(String, Vec<i32>), OptionsError> {
-    let Some((name, numbers)) = text.split_once(':') else { return Ok((text.to_owned(), Vec::new())) };
-    let numbers = numbers.split(',').map(str::parse).collect::<Result<Vec<i32>, _>>();
-    let numbers = numbers.map_err(|_| {
-        OptionsError::Conflict(format!(
-            "--topic {text}: numbers of partitions are needed after the colon, such as orders:0,2"
-        ))
-    })?;
-    Ok((name.to_owned(), numbers))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn topics_are_read_with_their_partitions() {
-        assert_eq!(topic("orders").unwrap(), ("orders".to_owned(), vec![]));
-        assert_eq!(topic("orders:0,2").unwrap(), ("orders".to_owned(), vec![0, 2]));
-        for wrong in ["orders:", "orders:x", "orders:1,,2"] {
-            assert!(topic(wrong).unwrap_err().to_string().contains("such as orders:0,2"), "{wrong}");
-        }
-    }
 }

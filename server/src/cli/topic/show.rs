@@ -40,7 +40,7 @@ pub(crate) struct DescribeArgs {
 type Bounds = BTreeMap<PartitionKey, (i64, i64)>;
 
 fn under_replicated(topic: &Topic) -> usize {
-    topic.partitions.iter().filter(|partition| partition.isr.len() < partition.replicas.len()).count()
+    topic.partitions.iter().filter(|partition| partition.is_under_replicated()).count()
 }
 
 fn unavailable(topic: &Topic) -> usize {

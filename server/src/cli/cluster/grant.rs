@@ -12,9 +12,10 @@ use taffrail_core::event::Grant;
 use taffrail_core::ids::BrokerId;
 use taffrail_runtime::time;
 
-use super::asked::{AskArgs, Asked};
-use super::cluster::{SmallPolicy, ids, verdict_data, verdict_text};
-use super::{print, table};
+use super::explain::{SmallPolicy, verdict_data, verdict_text};
+use super::ids;
+use crate::cli::asked::{AskArgs, Asked};
+use crate::cli::{print, table};
 use crate::exit::Exit;
 
 #[derive(Subcommand, Debug)]
