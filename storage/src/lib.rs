@@ -8,6 +8,7 @@ pub mod checkpoint;
 mod clean_stop;
 mod compaction;
 pub mod disk;
+pub mod dump;
 mod env;
 mod error;
 mod flusher;

@@ -5,6 +5,7 @@ mod brokers;
 mod cluster;
 mod config;
 mod group;
+mod log;
 mod output;
 mod position;
 mod progress;
@@ -22,6 +23,7 @@ use crate::exit::Exit;
 use crate::options::{Given, OptionsError, Sources};
 use crate::roles::{BROKERS_MAX, ExtraListener};
 
+pub(crate) use log::ImportArgs;
 pub(crate) use output::{Format, print, table, tell, write};
 
 /// A replicated log that Kafka clients speak to: broker, controller and operator in one binary.
@@ -57,9 +59,9 @@ enum Command {
     Quorum(quorum::QuorumCommand),
     /// Check files of resources, without a cluster
     Validate(ValidateArgs),
-    /// Work on the files of partitions
+    /// Look into files of partitions, or adopt them, without a cluster
     #[command(subcommand)]
-    Log(LogCommand),
+    Log(log::LogCommand),
     /// Show or document settings
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -277,28 +279,6 @@ pub(crate) struct ValidateArgs {
 }
 
 #[derive(Subcommand, Debug)]
-enum LogCommand {
-    /// Adopt the partitions of a stopped Kafka 4.4 into a data directory that nobody is using
-    Import(Box<ImportArgs>),
-}
-
-/// Arguments of `log import`.
-#[derive(Args, Debug)]
-pub(crate) struct ImportArgs {
-    /// One of Kafka's log directories, or the folder of a single partition
-    #[arg(value_name = "DIR")]
-    pub(crate) source: PathBuf,
-    /// Take the folders away from there, instead of copying them; needs the same volume
-    #[arg(long = "move")]
-    pub(crate) move_folders: bool,
-    #[command(flatten)]
-    pub(crate) settings: SettingsArgs,
-    /// How to print what was adopted
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Format,
-}
-
-#[derive(Subcommand, Debug)]
 enum ConfigCommand {
     /// Print the settings in effect, and where each comes from
     Show(Box<ShowArgs>),
@@ -345,7 +325,7 @@ impl Cli {
             Command::Quorum(command) => quorum::run(&command),
             Command::Controller(args) => crate::controller::run(&args),
             Command::Operator(args) => crate::roles::operator(&args),
-            Command::Log(LogCommand::Import(args)) => crate::up::import(&args),
+            Command::Log(command) => log::run(&command),
             Command::Validate(args) => validate::run(&args),
             Command::Config(ConfigCommand::Show(args)) => config::show(&args),
             Command::Config(ConfigCommand::Docs) => config::docs(),

@@ -31,10 +31,16 @@ pub(crate) fn print(format: Format, data: &Value, text: impl FnOnce() -> String)
 
 /// Writes to standard output. A reader that has gone, as behind `| head`, is no failure.
 pub(crate) fn write(text: &str) -> anyhow::Result<()> {
+    offer(text.as_bytes()).map(|_| ())
+}
+
+/// The same for what goes on for long; whether anybody reads it still.
+pub(crate) fn offer(bytes: &[u8]) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

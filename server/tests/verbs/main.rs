@@ -7,6 +7,7 @@ mod common;
 
 mod cluster;
 mod groups;
+mod log;
 mod mistakes;
 mod records;
 mod topics;

@@ -39,7 +39,7 @@ pub(super) enum EnvelopeError {
 }
 
 /// A record as JSON.
-pub(super) fn write(partition: &PartitionKey, record: &Record<'_>) -> Value {
+pub(in crate::cli) fn write(partition: &PartitionKey, record: &Record<'_>) -> Value {
     let mut envelope = Map::new();
     envelope.insert("topic".to_owned(), json!(partition.0));
     envelope.insert("partition".to_owned(), json!(partition.1));

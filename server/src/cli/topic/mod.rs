@@ -1,7 +1,7 @@
 //! `taffrail topic`: create, change and delete topics, write and read records. What it says goes to brokers over Kafka's protocol.
 
 mod consume;
-mod envelope;
+pub(super) mod envelope;
 mod layout;
 mod produce;
 mod show;

@@ -1,6 +1,6 @@
 //! Prints records to standard output, as lines, by a format, or as JSON or YAML.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 
 use anyhow::Context;
@@ -11,9 +11,7 @@ use super::super::envelope;
 use super::super::layout::Layout;
 use super::{ConsumeArgs, Left};
 use crate::cli::Format;
-
-/// Bytes that are printed at once.
-const PRINT_BYTES: usize = 256 << 10;
+use crate::cli::output::offer;
 
 /// Prints records to standard output.
 pub(super) struct Printer {
@@ -55,14 +53,9 @@ impl Printer {
 
     /// Hands over what was printed; whether anybody reads it still, who may have gone, as behind `| head`.
     pub(super) fn flush(&mut self) -> anyhow::Result<bool> {
-        let mut out = io::stdout().lock();
-        let written = self.buffer.chunks(PRINT_BYTES).try_for_each(|chunk| out.write_all(chunk));
+        let is_read = offer(&self.buffer).context("records cannot be printed")?;
         self.buffer.clear();
-        match written.and_then(|()| out.flush()) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(error).context("records cannot be printed"),
-        }
+        Ok(is_read)
     }
 }
 
