@@ -39,9 +39,7 @@ pub use self::offsets::{OffsetAt, PartitionKey};
 pub use self::producer::{Outgoing, Produced, Producer, ProducerOptions};
 pub use self::quorum::{Quorum, QuorumReplica};
 pub use self::reassign::Reassignment;
-pub use self::topics::{
-    ConfigChange, CreatedTopic, NewTopic, Partition, SETTING_OF_TOPIC, Topic, TopicSetting,
-};
+pub use self::topics::{ConfigChange, CreatedTopic, NewTopic, Partition, Topic, TopicSetting};
 
 /// Most brokers that are given to start with.
 pub const BOOTSTRAP_MAX: usize = 64;

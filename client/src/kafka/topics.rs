@@ -1,9 +1,12 @@
 //! Topics: who has them, their settings, and what changes them.
 
+use std::collections::BTreeMap;
+
 use taffrail_core::ids::Uuid;
 use taffrail_protocol::message::create_partitions_request::CreatePartitionsTopic;
 use taffrail_protocol::message::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use taffrail_protocol::message::describe_configs_request::DescribeConfigsResource;
+use taffrail_protocol::message::describe_configs_response::DescribeConfigsResult;
 use taffrail_protocol::message::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use taffrail_protocol::message::metadata_request::MetadataRequestTopic;
 use taffrail_protocol::message::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
@@ -30,7 +33,10 @@ const INCREMENTAL_ALTER_CONFIGS: VersionRange = VersionRange { min: 0, max: 1 };
 const TOPIC_RESOURCE: i8 = 2;
 
 /// Kafka's number for a setting that is the topic's own.
-pub const SETTING_OF_TOPIC: i8 = 1;
+const SETTING_OF_TOPIC: i8 = 1;
+
+/// Topics whose settings are asked for at once.
+const RESOURCES_MAX: usize = 500;
 
 /// Operations on a setting.
 const SET: i8 = 0;
@@ -99,7 +105,7 @@ pub struct TopicSetting {
     pub name: String,
     /// Its value; nothing if it is a secret.
     pub value: Option<String>,
-    /// Kafka's number for where the value comes from; [`SETTING_OF_TOPIC`] is the topic itself.
+    /// Kafka's number for where the value comes from.
     pub source: i8,
     /// Whether it is a secret.
     pub sensitive: bool,
@@ -146,6 +152,28 @@ impl Partition {
     }
 }
 
+impl TopicSetting {
+    fn all(result: &DescribeConfigsResult) -> Vec<Self> {
+        let mut settings: Vec<Self> = result
+            .configs
+            .iter()
+            .map(|setting| Self {
+                name: setting.name.to_string(),
+                value: setting.value.as_ref().map(ToString::to_string),
+                source: setting.config_source,
+                sensitive: setting.is_sensitive,
+            })
+            .collect();
+        settings.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        settings
+    }
+
+    /// Whether the topic itself has it, and it is no default.
+    pub fn is_own(&self) -> bool {
+        self.source == SETTING_OF_TOPIC
+    }
+}
+
 pub(super) fn topic_name(name: &str) -> TopicName {
     TopicName(name.to_owned().into())
 }
@@ -173,7 +201,7 @@ impl KafkaClient {
     ///
     /// # Errors
     /// When no broker answers.
-    pub(super) async fn topics_that_exist(&mut self, names: &[String]) -> Result<Vec<Topic>, KafkaError> {
+    pub async fn topics_that_exist(&mut self, names: &[String]) -> Result<Vec<Topic>, KafkaError> {
         let answer = self.metadata(Some(names)).await?;
         Ok(answer.topics.into_iter().filter(|topic| !topic.partitions.is_empty()).map(Topic::of).collect())
     }
@@ -299,31 +327,30 @@ impl KafkaClient {
         check(what, result.error_code, result.error_message.as_deref())
     }
 
-    /// The settings that hold for a topic, in the order of their names.
+    /// The settings that hold for each of these topics, in the order of their names.
     ///
     /// # Errors
-    /// The refusal.
-    pub async fn topic_settings(&mut self, topic: &str) -> Result<Vec<TopicSetting>, KafkaError> {
-        let resource = DescribeConfigsResource::default()
-            .with_resource_type(TOPIC_RESOURCE)
-            .with_resource_name(topic.to_owned().into())
-            .with_configuration_keys(None);
-        let request = DescribeConfigsRequest::default().with_resources(vec![resource]);
-        let answer = self.ask_any(DESCRIBE_CONFIGS, &request).await?;
-        let what = format!("settings of topic {topic}");
-        let result = answer.results.into_iter().next().ok_or_else(|| KafkaError::NotAnswered(what.clone()))?;
-        check(what, result.error_code, result.error_message.as_deref())?;
-        let mut settings: Vec<TopicSetting> = result
-            .configs
-            .into_iter()
-            .map(|setting| TopicSetting {
-                name: setting.name.to_string(),
-                value: setting.value.map(|value| value.to_string()),
-                source: setting.config_source,
-                sensitive: setting.is_sensitive,
-            })
-            .collect();
-        settings.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    /// The refusal of the first.
+    pub async fn topic_settings(&mut self, topics: &[String]) -> Result<Vec<Vec<TopicSetting>>, KafkaError> {
+        let mut settings = Vec::with_capacity(topics.len());
+        for topics in topics.chunks(RESOURCES_MAX) {
+            let resource = |topic: &String| {
+                DescribeConfigsResource::default()
+                    .with_resource_type(TOPIC_RESOURCE)
+                    .with_resource_name(topic.clone().into())
+                    .with_configuration_keys(None)
+            };
+            let request = DescribeConfigsRequest::default().with_resources(topics.iter().map(resource).collect());
+            let answer = self.ask_any(DESCRIBE_CONFIGS, &request).await?;
+            let told: BTreeMap<String, DescribeConfigsResult> =
+                answer.results.into_iter().map(|result| (result.resource_name.to_string(), result)).collect();
+            for topic in topics {
+                let what = format!("settings of topic {topic}");
+                let result = told.get(topic).ok_or_else(|| KafkaError::NotAnswered(what.clone()))?;
+                check(what, result.error_code, result.error_message.as_deref())?;
+                settings.push(TopicSetting::all(result));
+            }
+        }
         Ok(settings)
     }
 

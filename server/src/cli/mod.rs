@@ -10,6 +10,7 @@ mod output;
 mod position;
 mod progress;
 mod quorum;
+mod resources;
 mod selection;
 mod topic;
 mod validate;
@@ -57,6 +58,12 @@ enum Command {
     /// Show who keeps the metadata, and how far each of them is
     #[command(subcommand)]
     Quorum(quorum::QuorumCommand),
+    /// Make topics as files of resources say, in any cluster that speaks Kafka's protocol
+    Apply(resources::FilesArgs),
+    /// Say what `apply` would change; the exit code is 1 if there is anything, and 2 if it cannot be said
+    Diff(resources::FilesArgs),
+    /// Print topics, as resources with -o yaml
+    Get(resources::GetArgs),
     /// Check files of resources, without a cluster
     Validate(ValidateArgs),
     /// Look into files of partitions, or adopt them, without a cluster
@@ -326,6 +333,9 @@ impl Cli {
             Command::Controller(args) => crate::controller::run(&args),
             Command::Operator(args) => crate::roles::operator(&args),
             Command::Log(command) => log::run(&command),
+            Command::Apply(args) => resources::apply(&args),
+            Command::Diff(args) => resources::diff(&args),
+            Command::Get(args) => resources::get(&args),
             Command::Validate(args) => validate::run(&args),
             Command::Config(ConfigCommand::Show(args)) => config::show(&args),
             Command::Config(ConfigCommand::Docs) => config::docs(),

@@ -10,6 +10,7 @@ mod groups;
 mod log;
 mod mistakes;
 mod records;
+mod resources;
 mod topics;
 
 use std::io::Write;

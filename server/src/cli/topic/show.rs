@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use serde_json::{Value, json};
-use taffrail_client::kafka::{Partition, PartitionKey, SETTING_OF_TOPIC, Topic, TopicSetting};
+use taffrail_client::kafka::{Partition, PartitionKey, Topic, TopicSetting};
 
 use crate::cli::brokers::{BrokersArgs, known, numbers};
 use crate::cli::{print, table};
@@ -96,11 +96,8 @@ pub(super) async fn describe(args: &DescribeArgs) -> anyhow::Result<Exit> {
     let keys: Vec<PartitionKey> =
         topics.iter().flat_map(|topic| topic.partitions.iter().map(move |partition| key(topic, partition))).collect();
     let bounds = client.bounds(&keys).await?;
-    let mut described = Vec::with_capacity(topics.len());
-    for topic in topics {
-        let settings = client.topic_settings(&topic.name).await?;
-        described.push((topic, settings));
-    }
+    let settings = client.topic_settings(&args.names).await?;
+    let described: Vec<(Topic, Vec<TopicSetting>)> = topics.into_iter().zip(settings).collect();
     let data = |(topic, settings): &(Topic, Vec<TopicSetting>)| topic_data(topic, settings, &bounds);
     let wide = args.brokers.is_wide();
     print(args.brokers.output, &json!({ "topics": described.iter().map(data).collect::<Vec<_>>() }), || {
@@ -130,7 +127,7 @@ fn topic_data(topic: &Topic, settings: &[TopicSetting], bounds: &Bounds) -> Valu
         json!({
             "name": setting.name,
             "value": setting.value,
-            "own": setting.source == SETTING_OF_TOPIC,
+            "own": setting.is_own(),
             "sensitive": setting.sensitive,
         })
     };
@@ -164,7 +161,7 @@ fn topic_text(topic: &Topic, settings: &[TopicSetting], bounds: &Bounds, wide: b
     let headers = ["TOPIC", "PARTITION", "LEADER", "REPLICAS", "ISR", "START", "END", "EPOCH", "OFFLINE"];
     let rows: Vec<Vec<String>> = topic.partitions.iter().map(row).collect();
     let mut text = table(&headers[..if wide { 9 } else { 7 }], &rows);
-    let shown = settings.iter().filter(|setting| wide || setting.source == SETTING_OF_TOPIC);
+    let shown = settings.iter().filter(|setting| wide || setting.is_own());
     let rows: Vec<Vec<String>> = shown
         .map(|setting| {
             let value = if setting.sensitive { "(secret)".to_owned() } else { known(setting.value.as_ref()) };
@@ -206,7 +203,7 @@ mod tests {
             source,
             sensitive: false,
         };
-        let settings = [setting("a", SETTING_OF_TOPIC), setting("b", 5)];
+        let settings = [setting("a", 1), setting("b", 5)];
         let bounds = Bounds::from([(("t".to_owned(), 0), (3, 17))]);
         let text = topic_text(&topic, &settings, &bounds, false);
         let expected = "\
