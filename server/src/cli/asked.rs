@@ -13,15 +13,19 @@ use taffrail_core::image::MetadataImage;
 use taffrail_protocol::rpc::Update;
 use taffrail_runtime::time;
 
-use super::Format;
+use super::{Format, context};
 use crate::nodes;
+use crate::options::OptionsError;
 
 /// Where the controllers are, and how to print what they say.
 #[derive(Args, Debug)]
 pub(crate) struct AskArgs {
-    /// Addresses of the controllers
-    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', required = true, env = "TAFFRAIL_CONTROLLERS")]
+    /// Addresses of the controllers [default: those of the context]
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', env = "TAFFRAIL_CONTROLLERS")]
     controllers: Vec<String>,
+    /// The context that has their addresses [default: the one in use, see `taffrail context`]
+    #[arg(long, value_name = "NAME", env = "TAFFRAIL_CONTEXT")]
+    context: Option<String>,
     /// File with the secret that all processes of the cluster share
     #[arg(long, value_name = "FILE", env = "TAFFRAIL_CLUSTER_SECRET_FILE")]
     cluster_secret_file: Option<PathBuf>,
@@ -33,6 +37,21 @@ pub(crate) struct AskArgs {
     output: Format,
 }
 
+impl AskArgs {
+    /// Where the controllers are: as the flag says, or the context.
+    fn addresses(&self) -> anyhow::Result<Vec<String>> {
+        if !self.controllers.is_empty() {
+            return Ok(self.controllers.clone());
+        }
+        let chosen = context::chosen(self.context.as_deref())?.unwrap_or_default();
+        if chosen.controllers.is_empty() {
+            let text = "--controllers HOST:PORT,... is needed, or a context that has them (`taffrail context add`)";
+            return Err(OptionsError::Conflict(text.to_owned()).into());
+        }
+        Ok(chosen.controllers)
+    }
+}
+
 /// The way to the controllers.
 pub(super) struct Asked {
     pub(super) client: ControllerClient,
@@ -42,9 +61,10 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) fn of(args: &AskArgs) -> anyhow::Result<Self> {
-        nodes::check(0, &args.controllers)?;
+        let controllers = args.addresses()?;
+        nodes::check(0, &controllers)?;
         let secret = nodes::cluster_secret(args.cluster_secret_file.as_deref())?;
-        let members = args.controllers.iter().map(|address| nodes::controller(address, secret.as_ref())).collect();
+        let members = controllers.iter().map(|address| nodes::controller(address, secret.as_ref())).collect();
         let timeout = Duration::from_millis(args.timeout_ms);
         Ok(Self { client: ControllerClient::new(members)?, timeout, output: args.output })
     }

@@ -7,14 +7,16 @@ use clap::Args;
 use serde_json::{Value, json};
 use taffrail_client::kafka::{KafkaClient, KafkaError};
 
-use super::{Format, tell};
+use super::{Format, context, tell};
 use crate::exit::{Exit, told};
 use crate::nodes;
+
+/// Where a broker most likely is that nobody has told of.
+const LOCAL: &str = "localhost:9092";
 
 /// Where brokers are, and how to print what they say.
 #[derive(Args, Debug)]
 pub(crate) struct BrokersArgs {
-    /// Addresses of brokers to begin with: of this product, or of any that speaks Kafka's protocol
     #[arg(
         short = 'b',
         long,
@@ -22,9 +24,13 @@ pub(crate) struct BrokersArgs {
         value_name = "HOST:PORT",
         value_delimiter = ',',
         env = "TAFFRAIL_BROKERS",
-        default_value = "localhost:9092"
+        help = format!("Addresses of brokers to begin with: of this product, or of any that speaks Kafka's protocol [default: those \
+                        of the context, or {LOCAL}]")
     )]
     brokers: Vec<String>,
+    /// The context that has their addresses [default: the one in use, see `taffrail context`]
+    #[arg(long, value_name = "NAME", env = "TAFFRAIL_CONTEXT")]
+    context: Option<String>,
     /// How long to wait for them, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 10_000)]
     timeout_ms: u64,
@@ -36,9 +42,19 @@ pub(crate) struct BrokersArgs {
 impl BrokersArgs {
     /// A client of the cluster that these brokers are of.
     pub(super) async fn connect(&self) -> anyhow::Result<KafkaClient> {
-        nodes::check_addresses("--brokers", &self.brokers)?;
-        let client = KafkaClient::connect(&self.brokers, Duration::from_millis(self.timeout_ms)).await;
+        let addresses = self.addresses()?;
+        let client = KafkaClient::connect(&addresses, Duration::from_millis(self.timeout_ms)).await;
         client.context("nobody to ask (start a cluster with `taffrail up`, or say by --brokers where one is)")
+    }
+
+    /// Where to begin: as the flag says, or the context, or on this machine.
+    fn addresses(&self) -> anyhow::Result<Vec<String>> {
+        if !self.brokers.is_empty() {
+            nodes::check_addresses("--brokers", &self.brokers)?;
+            return Ok(self.brokers.clone());
+        }
+        let chosen = context::chosen(self.context.as_deref())?;
+        Ok(chosen.map_or_else(|| vec![LOCAL.to_owned()], |context| context.brokers))
     }
 
     /// Whether more is to be printed than by default.

@@ -4,6 +4,7 @@ mod asked;
 mod brokers;
 mod cluster;
 mod config;
+pub(crate) mod context;
 mod group;
 mod log;
 mod output;
@@ -64,6 +65,9 @@ enum Command {
     Diff(resources::FilesArgs),
     /// Print topics, as resources with -o yaml
     Get(resources::GetArgs),
+    /// Give clusters names, and say which one is meant
+    #[command(subcommand)]
+    Context(context::ContextCommand),
     /// Check files of resources, without a cluster
     Validate(ValidateArgs),
     /// Look into files of partitions, or adopt them, without a cluster
@@ -336,6 +340,7 @@ impl Cli {
             Command::Apply(args) => resources::apply(&args),
             Command::Diff(args) => resources::diff(&args),
             Command::Get(args) => resources::get(&args),
+            Command::Context(command) => context::run(&command),
             Command::Validate(args) => validate::run(&args),
             Command::Config(ConfigCommand::Show(args)) => config::show(&args),
             Command::Config(ConfigCommand::Docs) => config::docs(),

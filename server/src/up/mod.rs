@@ -25,9 +25,10 @@ use taffrail_runtime::shard::Shards;
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{open_files, signal, task, time};
 
-use crate::cli::UpArgs;
-use crate::exit::Exit;
+use crate::cli::{UpArgs, context};
+use crate::exit::{self, Exit};
 use crate::http::{self, Health};
+use crate::nodes;
 use crate::options::{MetricsAddress, Options};
 use crate::roles::{self, DataDir, QuorumRole, RoleEnd};
 use crate::sockets::listen;
@@ -156,6 +157,7 @@ async fn up(plan: &Plan<'_>, desired: Desired, started: time::Instant) -> anyhow
         image: &image,
         took: started.elapsed(),
     };
+    running.keep_context();
     crate::cli::write(&summary.to_string())?;
     let end = running.end(&mut told).await;
     health.set_ready(false);
@@ -211,6 +213,16 @@ async fn start(plan: &Plan<'_>, desired: Desired, health: &Health) -> anyhow::Re
 }
 
 impl Running {
+    /// Has client commands find this cluster without being told where it is.
+    fn keep_context(&self) {
+        let brokers = self.brokers.advertised.iter().map(|(host, port)| nodes::address(host, *port)).collect();
+        let metrics = self.metrics.map(|address| address.to_string());
+        let context = context::Context { brokers, metrics, ..context::Context::default() };
+        if let Err(error) = context::keep_up(context) {
+            tracing::debug!(error = exit::told(&error), "the context is not kept");
+        }
+    }
+
     /// Stops everything: first who asks, then who answers, last who decides.
     async fn stop(self) -> anyhow::Result<()> {
         self.stop.trigger();

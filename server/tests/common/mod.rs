@@ -23,8 +23,15 @@ pub(crate) fn command(args: &[&str]) -> Command {
 impl Up {
     /// Starts it, and waits until it has said that it is up.
     pub(crate) fn start(args: &[&str]) -> Self {
+        Self::start_in(&[], args)
+    }
+
+    /// The same with variables in its environment.
+    pub(crate) fn start_in(environment: &[(&str, &str)], args: &[&str]) -> Self {
         let scratch = tempfile::tempdir().unwrap();
-        let child = command(args).env("TMPDIR", scratch.path()).spawn().unwrap();
+        let mut command = command(args);
+        command.env("TMPDIR", scratch.path()).envs(environment.iter().copied());
+        let child = command.spawn().unwrap();
         let mut up = Self { child, summary: Vec::new(), _scratch: scratch };
         let lines = BufReader::new(up.child.stdout.take().unwrap()).lines();
         for line in lines.map(Result::unwrap) {

@@ -6,6 +6,7 @@
 mod common;
 
 mod cluster;
+mod contexts;
 mod groups;
 mod log;
 mod mistakes;
