@@ -2,6 +2,7 @@
 
 mod broker;
 mod cli;
+mod commands_page;
 mod controller;
 mod docs;
 mod exit;
@@ -24,7 +25,12 @@ use crate::exit::Exit;
 use crate::options::OptionsError;
 
 fn main() -> ExitCode {
-    let exit = match cli::Cli::try_parse() {
+    let parsed = match cli::answer_shell() {
+        Ok(true) => return Exit::Done.into(),
+        Ok(false) => cli::Cli::try_parse(),
+        Err(error) => Err(error),
+    };
+    let exit = match parsed {
         Ok(cli) => cli.run(),
         Err(error) => {
             // Help and version are no mistakes, and go to standard output.

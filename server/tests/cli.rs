@@ -192,3 +192,43 @@ fn the_page_of_settings_is_current() {
     assert!(std::fs::read_to_string(&path).unwrap_or_default() == page, "stale: run this test with UPDATE=1");
     assert!(page.contains("| `retention.ms` | long | `604800000` | -1 or more | cluster |"), "{page}");
 }
+
+#[test]
+fn the_page_of_commands_is_current() {
+    let path = root().join("docs/commands.md");
+    let page = stdout(&taffrail(&["config", "commands"]));
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    assert!(std::fs::read_to_string(&path).unwrap_or_default() == page, "stale: run this test with UPDATE=1");
+    assert!(page.contains("### topic consume") && page.contains("| `-g`, `--group GROUP` |"), "{page}");
+}
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = taffrail(&["config", "man", dir.path().join("man").to_str().unwrap()]);
+    assert_eq!((output.status.code(), stdout(&output)), (Some(0), String::new()), "{output:?}");
+    for page in ["taffrail.1", "taffrail-topic.1", "taffrail-topic-consume.1"] {
+        let text = std::fs::read_to_string(dir.path().join("man").join(page)).unwrap();
+        assert!(text.contains(".SH SYNOPSIS"), "{page}: {text}");
+    }
+}
+
+#[test]
+fn shells_are_told_how_to_ask_and_asked_for_words_they_get_them() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(&taffrail(&["completion", shell]));
+        assert!(script.contains("TAFFRAIL_COMPLETE") && script.contains("taffrail"), "{shell}: {script}");
+    }
+    assert_eq!(taffrail(&["completion", "sh"]).status.code(), Some(2));
+    let asked = |words: &[&str]| {
+        let args: Vec<&str> = ["--"].iter().chain(words).copied().collect();
+        let index = (words.len() - 1).to_string();
+        let variables = [("TAFFRAIL_COMPLETE", "bash"), ("_CLAP_COMPLETE_INDEX", &index), ("_CLAP_IFS", "\n")];
+        stdout(&taffrail_in(&variables, &args))
+    };
+    assert_eq!(asked(&["taffrail", "topic", "des"]), "describe");
+    let nobody = asked(&["taffrail", "topic", "describe", "-b", "127.0.0.1:1", "o"]);
+    assert_eq!(nobody, "", "without a cluster there are no names, and no complaints");
+}

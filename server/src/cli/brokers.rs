@@ -7,12 +7,12 @@ use clap::Args;
 use serde_json::{Value, json};
 use taffrail_client::kafka::{KafkaClient, KafkaError};
 
-use super::{Format, context, tell};
+use super::{Format, completion, context, tell};
 use crate::exit::{Exit, told};
 use crate::nodes;
 
 /// Where a broker most likely is that nobody has told of.
-const LOCAL: &str = "localhost:9092";
+pub(super) const LOCAL: &str = "localhost:9092";
 
 /// Where brokers are, and how to print what they say.
 #[derive(Args, Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct BrokersArgs {
     )]
     brokers: Vec<String>,
     /// The context that has their addresses [default: the one in use, see `taffrail context`]
-    #[arg(long, value_name = "NAME", env = "TAFFRAIL_CONTEXT")]
+    #[arg(long, value_name = "NAME", env = "TAFFRAIL_CONTEXT", add = completion::contexts())]
     context: Option<String>,
     /// How long to wait for them, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 10_000)]

@@ -1,13 +1,17 @@
-//! `taffrail config show`, `taffrail config docs` and `taffrail config metrics`.
+//! `taffrail config`: settings in effect, and the documentation that is made from definitions.
 
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args, CommandFactory};
 use serde_json::json;
 use taffrail_core::config::{self, Scope, Setting};
 use taffrail_operator::local;
 
-use super::{Format, ShowArgs, output, print, table};
+use super::{Cli, Format, ShowArgs, output, print, table};
 use crate::exit::Exit;
 use crate::options::{Given, Options, Source};
-use crate::{docs, metrics_page};
+use crate::{commands_page, docs, metrics_page};
 
 /// Prints the settings in effect, and where each comes from.
 pub(super) fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
@@ -49,6 +53,27 @@ pub(super) fn docs() -> anyhow::Result<Exit> {
 /// Prints the documentation page of the metrics.
 pub(super) fn metrics() -> anyhow::Result<Exit> {
     output::write(&metrics_page::page())?;
+    Ok(Exit::Done)
+}
+
+/// Prints the documentation page of the commands.
+pub(super) fn commands() -> anyhow::Result<Exit> {
+    output::write(&commands_page::page())?;
+    Ok(Exit::Done)
+}
+
+/// Arguments of `config man`.
+#[derive(Args, Debug)]
+pub(crate) struct ManArgs {
+    /// The folder; it is made if it is not there
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+/// Writes a manual page of each command.
+pub(super) fn man(args: &ManArgs) -> anyhow::Result<Exit> {
+    let written = std::fs::create_dir_all(&args.dir).and_then(|()| clap_mangen::generate_to(Cli::command(), &args.dir));
+    written.with_context(|| args.dir.display().to_string())?;
     Ok(Exit::Done)
 }
 

@@ -3,10 +3,12 @@
 mod asked;
 mod brokers;
 mod cluster;
+mod completion;
 mod config;
 pub(crate) mod context;
 mod group;
 mod log;
+mod metrics;
 mod output;
 mod position;
 mod progress;
@@ -25,6 +27,7 @@ use crate::exit::Exit;
 use crate::options::{Given, OptionsError, Sources};
 use crate::roles::{BROKERS_MAX, ExtraListener};
 
+pub(crate) use completion::answer as answer_shell;
 pub(crate) use log::ImportArgs;
 pub(crate) use output::{Format, print, table, tell, write};
 
@@ -68,12 +71,16 @@ enum Command {
     /// Give clusters names, and say which one is meant
     #[command(subcommand)]
     Context(context::ContextCommand),
+    /// Print a process's metrics, as they are now
+    Metrics(metrics::MetricsArgs),
     /// Check files of resources, without a cluster
     Validate(ValidateArgs),
     /// Look into files of partitions, or adopt them, without a cluster
     #[command(subcommand)]
     Log(log::LogCommand),
-    /// Show or document settings
+    /// Print what has a shell complete commands, with the names of topics and groups as they are
+    Completion(completion::CompletionArgs),
+    /// Show settings; document settings, metrics and commands
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Print the version
@@ -297,6 +304,10 @@ enum ConfigCommand {
     Docs,
     /// Print the documentation of all metrics, as Markdown
     Metrics,
+    /// Print the documentation of all commands, as Markdown
+    Commands,
+    /// Write manual pages of all commands into a folder
+    Man(config::ManArgs),
 }
 
 #[derive(Args, Debug)]
@@ -341,10 +352,14 @@ impl Cli {
             Command::Diff(args) => resources::diff(&args),
             Command::Get(args) => resources::get(&args),
             Command::Context(command) => context::run(&command),
+            Command::Metrics(args) => metrics::run(&args),
             Command::Validate(args) => validate::run(&args),
             Command::Config(ConfigCommand::Show(args)) => config::show(&args),
             Command::Config(ConfigCommand::Docs) => config::docs(),
             Command::Config(ConfigCommand::Metrics) => config::metrics(),
+            Command::Config(ConfigCommand::Commands) => config::commands(),
+            Command::Config(ConfigCommand::Man(args)) => config::man(&args),
+            Command::Completion(args) => completion::run(&args),
             Command::Version(args) => version::run(&args),
         }
     }

@@ -9,6 +9,7 @@ mod cluster;
 mod contexts;
 mod groups;
 mod log;
+mod metrics;
 mod mistakes;
 mod records;
 mod resources;

@@ -1,5 +1,7 @@
 //! Topics are created, shown, changed and deleted.
 
+use std::process::Command;
+
 use serde_json::json;
 
 use crate::common::Up;
@@ -52,4 +54,20 @@ a      cleanup.policy  compact
     assert_eq!(run(&up, &["topic", "delete", "a"]).status.code(), Some(1));
     done(&up, &["topic", "delete", "a", "--if-exists"]);
     assert_eq!(done(&up, &["topic", "list"]).lines().count(), 2, "b is left, and nothing came of --dry-run");
+}
+
+#[test]
+fn shells_complete_names_as_they_are() {
+    let up = Up::start(&["--ephemeral"]);
+    done(&up, &["topic", "create", "orders", "other"]);
+    let asked = |words: &[&str]| {
+        let brokers = up.told("clients").split_whitespace().next().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail"));
+        command.env_clear().envs([("TAFFRAIL_COMPLETE", "bash"), ("TAFFRAIL_BROKERS", brokers), ("_CLAP_IFS", "\n")]);
+        command.env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string()).arg("--").args(words);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(asked(&["taffrail", "topic", "describe", "o"]).lines().collect::<Vec<_>>(), ["orders", "other"]);
+    assert_eq!(asked(&["taffrail", "topic", "consume", "ord"]), "orders");
+    assert_eq!(asked(&["taffrail", "topic", "describe", "-b", "127.0.0.1:1", "o"]), "", "a flag goes before a variable");
 }

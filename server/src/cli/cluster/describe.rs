@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use taffrail_client::kafka::{ClusterBroker, ClusterInfo, LogDir, Partition, Topic};
 
 use crate::cli::brokers::{BrokersArgs, known, numbers};
-use crate::cli::{print, table, tell};
+use crate::cli::{completion, print, table, tell};
 use crate::exit::{Exit, told};
 
 /// Arguments of `cluster info`.
@@ -26,7 +26,7 @@ pub(crate) struct BrokerListArgs {
 #[derive(Args, Debug)]
 pub(crate) struct PartitionsArgs {
     /// Names of topics [default: all but what the cluster keeps for itself]
-    #[arg(value_name = "TOPIC")]
+    #[arg(value_name = "TOPIC", add = completion::topics())]
     topics: Vec<String>,
     /// Also what the cluster keeps for itself
     #[arg(long)]

@@ -11,7 +11,7 @@ use super::moves;
 use super::placement::{Kept, Planned, Wish, plan};
 use crate::cli::brokers::{BrokersArgs, numbers, settle};
 use crate::cli::selection::{Selection, select};
-use crate::cli::{print, table, tell};
+use crate::cli::{completion, print, table, tell};
 use crate::exit::Exit;
 use crate::options::OptionsError;
 
@@ -21,7 +21,7 @@ use crate::options::OptionsError;
 #[command(after_help = "A plan as it is shown can be undone by another move, or by --cancel while it is under way.")]
 pub(crate) struct MoveArgs {
     /// Topics, or some of their partitions as in orders:0,2
-    #[arg(value_name = "TOPIC[:NUMBER,...]", required = true)]
+    #[arg(value_name = "TOPIC[:NUMBER,...]", required = true, add = completion::topics())]
     topics: Vec<Selection>,
     /// These brokers keep each partition, and the first of them leads it
     #[arg(long, value_name = "ID,...", value_delimiter = ',', group = "wish")]

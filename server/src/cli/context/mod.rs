@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::brokers::named;
-use super::{Format, print, table};
+use super::{Format, completion, print, table};
 use crate::exit::Exit;
 use crate::nodes;
 use crate::options::OptionsError;
@@ -64,7 +64,7 @@ pub(crate) struct AddArgs {
 #[derive(Args, Debug)]
 pub(crate) struct NameArgs {
     /// Name of the context
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = completion::contexts())]
     name: String,
     /// How to print the answer
     #[arg(short, long, value_enum, default_value_t)]

@@ -11,7 +11,7 @@ use taffrail_core::errors::ErrorCode;
 use taffrail_runtime::task;
 
 use super::brokers::{BrokersArgs, known, named, settle};
-use super::{print, table};
+use super::{completion, print, table};
 use crate::exit::Exit;
 
 /// Threads of a command that only asks.
@@ -47,7 +47,7 @@ pub(crate) struct ListArgs {
 #[derive(Args, Debug)]
 pub(crate) struct NamesArgs {
     /// Names of groups
-    #[arg(value_name = "GROUP", required = true)]
+    #[arg(value_name = "GROUP", required = true, add = completion::groups())]
     names: Vec<String>,
     #[command(flatten)]
     brokers: BrokersArgs,

@@ -11,21 +11,21 @@ use taffrail_runtime::time;
 use crate::cli::brokers::{BrokersArgs, known};
 use crate::cli::position::{Place, Position};
 use crate::cli::selection::{Selection, select};
-use crate::cli::{print, table, tell};
+use crate::cli::{completion, print, table, tell};
 use crate::exit::Exit;
 
 /// Arguments of `group reset`.
 #[derive(Args, Debug)]
 pub(crate) struct ResetArgs {
     /// Name of the group
-    #[arg(value_name = "GROUP")]
+    #[arg(value_name = "GROUP", add = completion::groups())]
     name: String,
     /// Where to: start, end, an offset, current-COUNT, current+COUNT, end-COUNT, @TIME (RFC 3339, or milliseconds since
     /// 1970), or @-AGE such as @-15m
     #[arg(long, value_name = "PLACE")]
     to: Position,
     /// A topic, or some of its partitions as in orders:0,2; may be repeated [default: where the group has offsets]
-    #[arg(short, long = "topic", value_name = "TOPIC[:NUMBER,...]")]
+    #[arg(short, long = "topic", value_name = "TOPIC[:NUMBER,...]", add = completion::topics())]
     topics: Vec<Selection>,
     /// Do it; the group must have no members then
     #[arg(long)]

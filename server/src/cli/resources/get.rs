@@ -12,7 +12,7 @@ use taffrail_operator::crd::{API_VERSION, Kind};
 use super::compare::own;
 use super::wanted;
 use crate::cli::brokers::BrokersArgs;
-use crate::cli::{Format, print, table, write};
+use crate::cli::{Format, completion, print, table, write};
 use crate::exit::Exit;
 
 /// Longest name of a resource.
@@ -23,7 +23,7 @@ const NAME_CHARS_MAX: usize = 253;
 #[command(after_help = "What -o yaml prints can be applied again, with `taffrail apply`, `taffrail up` and `kubectl apply`.")]
 pub(crate) struct GetArgs {
     /// Names of topics [default: those of the files, or all but what the cluster keeps for itself]
-    #[arg(value_name = "TOPIC")]
+    #[arg(value_name = "TOPIC", add = completion::topics())]
     names: Vec<String>,
     /// Print the topics of this file of resources, as they are; may be repeated
     #[arg(short, long = "file", value_name = "FILE")]

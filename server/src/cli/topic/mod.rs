@@ -14,7 +14,7 @@ use taffrail_core::errors::ErrorCode;
 use taffrail_runtime::task;
 
 use super::brokers::{BrokersArgs, known, named, settle};
-use super::{print, table};
+use super::{completion, print, table};
 use crate::exit::Exit;
 use crate::options::OptionsError;
 
@@ -73,7 +73,7 @@ pub(crate) struct CreateArgs {
 #[derive(Args, Debug)]
 pub(crate) struct AlterArgs {
     /// Names of topics
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", required = true, add = completion::topics())]
     names: Vec<String>,
     /// Give a setting a value; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", required_unless_present = "delete")]
@@ -92,7 +92,7 @@ pub(crate) struct AlterArgs {
 #[derive(Args, Debug)]
 pub(crate) struct DeleteArgs {
     /// Names of topics
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", required = true, add = completion::topics())]
     names: Vec<String>,
     /// Names that are not there are no failure
     #[arg(long)]
@@ -105,7 +105,7 @@ pub(crate) struct DeleteArgs {
 #[derive(Args, Debug)]
 pub(crate) struct AddPartitionsArgs {
     /// Names of topics
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", required = true, add = completion::topics())]
     names: Vec<String>,
     /// How many more
     #[arg(short, long = "num", value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]

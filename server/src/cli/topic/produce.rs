@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use super::{envelope, pairs};
 use crate::cli::brokers::BrokersArgs;
-use crate::cli::{print, table};
+use crate::cli::{completion, print, table};
 use crate::exit::Exit;
 
 /// Bytes that are read at once.
@@ -35,7 +35,7 @@ const CHUNKS_MAX: usize = 4;
 )]
 pub(crate) struct ProduceArgs {
     /// Name of the topic
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = completion::topics())]
     name: String,
     /// Key of all records
     #[arg(short, long, value_name = "KEY", conflicts_with_all = ["key_delimiter", "json"])]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use taffrail_client::kafka::{Partition, PartitionKey, Topic, TopicSetting};
 
 use crate::cli::brokers::{BrokersArgs, known, numbers};
-use crate::cli::{print, table};
+use crate::cli::{completion, print, table};
 use crate::exit::Exit;
 
 /// Arguments of `topic list`.
@@ -30,7 +30,7 @@ pub(crate) struct ListArgs {
 #[derive(Args, Debug)]
 pub(crate) struct DescribeArgs {
     /// Names of topics
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", required = true, add = completion::topics())]
     names: Vec<String>,
     #[command(flatten)]
     brokers: BrokersArgs,

@@ -9,7 +9,7 @@ use taffrail_runtime::time;
 
 use crate::cli::brokers::BrokersArgs;
 use crate::cli::position::{Place, Position};
-use crate::cli::{print, table, tell};
+use crate::cli::{completion, print, table, tell};
 use crate::exit::Exit;
 use crate::options::OptionsError;
 
@@ -17,7 +17,7 @@ use crate::options::OptionsError;
 #[derive(Args, Debug)]
 pub(crate) struct TrimArgs {
     /// Name of the topic
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = completion::topics())]
     name: String,
     /// What comes before it goes: end, an offset, end-COUNT, @TIME (RFC 3339, or milliseconds since 1970), or @-AGE such as
     /// @-15m

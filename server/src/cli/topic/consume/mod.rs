@@ -11,7 +11,7 @@ use taffrail_runtime::time;
 
 use self::printer::Printer;
 use super::layout::{GRAMMAR, Layout};
-use crate::cli::Format;
+use crate::cli::{Format, completion};
 use crate::cli::brokers::BrokersArgs;
 use crate::cli::position::{Place, Position};
 use crate::exit::Exit;
@@ -25,10 +25,10 @@ use crate::options::OptionsError;
 )]
 pub(crate) struct ConsumeArgs {
     /// Names of topics
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", required = true, add = completion::topics())]
     names: Vec<String>,
     /// Read as a member of this group: from where it is, and it goes on behind what was printed
-    #[arg(short, long, value_name = "GROUP", conflicts_with = "partitions")]
+    #[arg(short, long, value_name = "GROUP", conflicts_with = "partitions", add = completion::groups())]
     group: Option<String>,
     /// Only these partitions
     #[arg(short, long, value_name = "NUMBER", value_delimiter = ',')]
