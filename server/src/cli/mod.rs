@@ -2,6 +2,7 @@
 
 mod asked;
 mod brokers;
+mod bundle;
 mod cluster;
 mod completion;
 mod config;
@@ -73,6 +74,8 @@ enum Command {
     Context(context::ContextCommand),
     /// Print a process's metrics, as they are now
     Metrics(metrics::MetricsArgs),
+    /// Collect what a helper needs to know of a cluster into an archive, without records and secrets
+    Bundle(bundle::BundleArgs),
     /// Check files of resources, without a cluster
     Validate(ValidateArgs),
     /// Look into files of partitions, or adopt them, without a cluster
@@ -353,6 +356,7 @@ impl Cli {
             Command::Get(args) => resources::get(&args),
             Command::Context(command) => context::run(&command),
             Command::Metrics(args) => metrics::run(&args),
+            Command::Bundle(args) => bundle::run(&args),
             Command::Validate(args) => validate::run(&args),
             Command::Config(ConfigCommand::Show(args)) => config::show(&args),
             Command::Config(ConfigCommand::Docs) => config::docs(),

@@ -42,7 +42,7 @@ pub(super) fn run(command: &QuorumCommand) -> anyhow::Result<Exit> {
 }
 
 /// How the quorum is, for programs and for people.
-fn status(quorum: &Quorum, now_ms: i64) -> (Value, String) {
+pub(super) fn status(quorum: &Quorum, now_ms: i64) -> (Value, String) {
     let ids = |replicas: &[QuorumReplica]| replicas.iter().map(|replica| replica.id).collect::<Vec<_>>();
     let (voters, observers) = (ids(&quorum.voters), ids(&quorum.observers));
     let followers = || quorum.voters.iter().chain(&quorum.observers).filter(|it| Some(it.id) != quorum.leader);
@@ -71,7 +71,7 @@ fn status(quorum: &Quorum, now_ms: i64) -> (Value, String) {
 }
 
 /// How far each copy is, for programs and for people.
-fn replication(quorum: &Quorum, wide: bool) -> (Value, String) {
+pub(super) fn replication(quorum: &Quorum, wide: bool) -> (Value, String) {
     let voters = quorum.voters.iter().map(|it| (if Some(it.id) == quorum.leader { "Leader" } else { "Follower" }, it));
     let all: Vec<(&str, &QuorumReplica)> = voters.chain(quorum.observers.iter().map(|it| ("Observer", it))).collect();
     let directory = |replica: &QuorumReplica| {

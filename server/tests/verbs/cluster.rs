@@ -1,5 +1,8 @@
 //! What the cluster says of itself, and what moves in it.
 
+use std::collections::BTreeMap;
+use std::io::Read;
+
 use serde_json::json;
 
 use crate::common::Up;
@@ -88,4 +91,40 @@ fn partitions_are_kept_by_other_brokers_once_it_is_no_mere_plan() {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(err(&output).contains(said), "{output:?}");
     }
+}
+
+#[test]
+fn a_bundle_has_what_helpers_ask_for() {
+    let (up, scratch) = (Up::start(&["--ephemeral"]), tempfile::tempdir().unwrap());
+    done(&up, &["topic", "create", "t", "-c", "retention.ms=60000"]);
+    produce(&up, &["t"], "a secret record\n");
+    done(&up, &["topic", "consume", "t", "-g", "g", "-e"]);
+    let metrics = up.told("metrics").trim_start_matches("http://").trim_end_matches("/metrics").to_owned();
+    let path = scratch.path().join("b.tar.gz");
+    let args = ["bundle", "--to", path.to_str().unwrap(), "--metrics", &metrics];
+    assert!(data(&up, &args)["bytes"].as_u64() > Some(0));
+
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap()));
+    let mut files = BTreeMap::new();
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let (name, mut text) = (entry.path().unwrap().to_string_lossy().into_owned(), String::new());
+        entry.read_to_string(&mut text).unwrap();
+        files.insert(name, text);
+    }
+    for (name, said) in [
+        ("cluster-info.json", "\"topics\""),
+        ("topic-settings.json", "\"retention.ms\": \"60000\""),
+        ("group-describe.json", "\"name\": \"g\""),
+        ("quorum-status.json", "\"leader\""),
+        (&format!("metrics-{}.txt", metrics.replace(':', "-")), "kafka_server_"),
+    ] {
+        let text = &files[&format!("taffrail-bundle/{name}")];
+        assert!(text.contains(said), "{name}: {text}");
+    }
+    assert!(!files.values().any(|text| text.contains("a secret record")));
+
+    let nobody = ["bundle", "--to", path.to_str().unwrap(), "--metrics", "127.0.0.1:1"];
+    let output = run(&up, &nobody);
+    assert_eq!((output.status.code(), err(&output).contains("no metrics from 127.0.0.1:1")), (Some(1), true), "{output:?}");
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use taffrail_client::kafka::{ClusterBroker, ClusterInfo, LogDir, Partition, Topic};
+use taffrail_client::kafka::{ClusterBroker, ClusterInfo, KafkaClient, LogDir, Partition, Topic};
 
 use crate::cli::brokers::{BrokersArgs, known, numbers};
 use crate::cli::{completion, print, table, tell};
@@ -48,35 +48,38 @@ pub(crate) struct PartitionsArgs {
 }
 
 pub(super) async fn info(args: &InfoArgs) -> anyhow::Result<Exit> {
-    let cluster = args.brokers.connect().await?.cluster().await?;
-    let count = |is: fn(&Partition) -> bool| {
-        cluster.topics.iter().flat_map(|topic| &topic.partitions).filter(|partition| is(partition)).count()
-    };
-    let (partitions, replicas) = (count(|_| true), cluster.topics.iter().map(replicas).sum::<usize>());
-    let (under_replicated, unavailable) = (count(Partition::is_under_replicated), count(|it| it.leader.is_none()));
-    let data = json!({
-        "clusterId": cluster.cluster_id,
-        "brokers": cluster.brokers.len(),
-        "topics": cluster.topics.len(),
-        "partitions": partitions,
-        "replicas": replicas,
-        "underReplicated": under_replicated,
-        "unavailable": unavailable,
-    });
+    let data = info_data(&args.brokers.connect().await?.cluster().await?);
     print(args.brokers.output, &data, || {
         let rows = [
-            ("cluster id", known(cluster.cluster_id.clone())),
-            ("brokers", cluster.brokers.len().to_string()),
-            ("topics", cluster.topics.len().to_string()),
-            ("partitions", partitions.to_string()),
-            ("replicas", replicas.to_string()),
-            ("partitions under-replicated", under_replicated.to_string()),
-            ("partitions without a leader", unavailable.to_string()),
+            ("cluster id", "clusterId"),
+            ("brokers", "brokers"),
+            ("topics", "topics"),
+            ("partitions", "partitions"),
+            ("replicas", "replicas"),
+            ("partitions under-replicated", "underReplicated"),
+            ("partitions without a leader", "unavailable"),
         ];
-        let rows: Vec<Vec<String>> = rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]).collect();
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let rows: Vec<Vec<String>> = rows.iter().map(|(what, name)| vec![(*what).to_owned(), text(&data[*name])]).collect();
         table(&["WHAT", "VALUE"], &rows)
     })?;
     Ok(Exit::Done)
+}
+
+/// What there is, for programs.
+pub(in crate::cli) fn info_data(cluster: &ClusterInfo) -> Value {
+    let count = |is: fn(&Partition) -> bool| {
+        cluster.topics.iter().flat_map(|topic| &topic.partitions).filter(|partition| is(partition)).count()
+    };
+    json!({
+        "clusterId": cluster.cluster_id,
+        "brokers": cluster.brokers.len(),
+        "topics": cluster.topics.len(),
+        "partitions": count(|_| true),
+        "replicas": cluster.topics.iter().map(replicas).sum::<usize>(),
+        "underReplicated": count(Partition::is_under_replicated),
+        "unavailable": count(|it| it.leader.is_none()),
+    })
 }
 
 fn replicas(topic: &Topic) -> usize {
@@ -86,16 +89,8 @@ fn replicas(topic: &Topic) -> usize {
 pub(super) async fn brokers(args: &BrokerListArgs) -> anyhow::Result<Exit> {
     let mut client = args.brokers.connect().await?;
     let cluster = client.cluster().await?;
-    let (mut listed, mut exit) = (Vec::with_capacity(cluster.brokers.len()), Exit::Done);
-    for broker in &cluster.brokers {
-        let directories = client.log_dirs(broker.id, None).await;
-        let directories = directories.map_err(|error| {
-            // The others are listed all the same.
-            tell(&format!("taffrail: {}", told(&error.into())));
-            exit = Exit::Failed;
-        });
-        listed.push(Listed::of(broker, &cluster, directories.ok().as_deref()));
-    }
+    let (listed, problems) = list(&mut client, &cluster).await;
+    problems.iter().for_each(|problem| tell(&format!("taffrail: {problem}")));
     let data: Vec<Value> = listed.iter().map(Listed::data).collect();
     let wide = args.brokers.is_wide();
     print(args.brokers.output, &json!({ "brokers": data }), || {
@@ -103,11 +98,22 @@ pub(super) async fn brokers(args: &BrokerListArgs) -> anyhow::Result<Exit> {
         let rows: Vec<Vec<String>> = listed.iter().map(|listed| listed.row(wide)).collect();
         table(&headers[..if wide { 10 } else { 7 }], &rows)
     })?;
-    Ok(exit)
+    Ok(if problems.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// The brokers, those too that do not tell what they have, and why they do not.
+pub(in crate::cli) async fn list(client: &mut KafkaClient, cluster: &ClusterInfo) -> (Vec<Listed>, Vec<String>) {
+    let (mut listed, mut problems) = (Vec::with_capacity(cluster.brokers.len()), Vec::new());
+    for broker in &cluster.brokers {
+        let directories = client.log_dirs(broker.id, None).await;
+        let directories = directories.map_err(|error| problems.push(told(&error.into())));
+        listed.push(Listed::of(broker, cluster, directories.ok().as_deref()));
+    }
+    (listed, problems)
 }
 
 /// A broker with what it has to do. What it does not tell is unknown.
-struct Listed {
+pub(in crate::cli) struct Listed {
     broker: ClusterBroker,
     leads: usize,
     keeps: usize,
@@ -136,7 +142,8 @@ impl Listed {
         }
     }
 
-    fn data(&self) -> Value {
+    /// The broker for programs.
+    pub(in crate::cli) fn data(&self) -> Value {
         let directory = |(path, error): &(String, Option<String>)| json!({ "path": path, "error": error });
         json!({
             "id": self.broker.id,
@@ -179,17 +186,7 @@ pub(super) async fn partitions(args: &PartitionsArgs) -> anyhow::Result<Exit> {
         .flat_map(|topic| topic.partitions.iter().map(move |partition| (topic, partition)))
         .filter(|(_, partition)| args.wants(partition))
         .collect();
-    let data = |(topic, partition): &(&Topic, &Partition)| {
-        json!({
-            "topic": topic.name,
-            "partition": partition.partition,
-            "leader": partition.leader,
-            "leaderEpoch": partition.leader_epoch,
-            "replicas": partition.replicas,
-            "isr": partition.isr,
-            "offline": partition.offline,
-        })
-    };
+    let data = |(topic, partition): &(&Topic, &Partition)| partition_data(topic, partition);
     let row = |(topic, partition): &(&Topic, &Partition)| {
         vec![
             topic.name.clone(),
@@ -209,6 +206,19 @@ pub(super) async fn partitions(args: &PartitionsArgs) -> anyhow::Result<Exit> {
         table(&headers[..columns], &listed.iter().map(cut).collect::<Vec<_>>())
     })?;
     Ok(Exit::Done)
+}
+
+/// A partition for programs.
+pub(in crate::cli) fn partition_data(topic: &Topic, partition: &Partition) -> Value {
+    json!({
+        "topic": topic.name,
+        "partition": partition.partition,
+        "leader": partition.leader,
+        "leaderEpoch": partition.leader_epoch,
+        "replicas": partition.replicas,
+        "isr": partition.isr,
+        "offline": partition.offline,
+    })
 }
 
 impl PartitionsArgs {

@@ -1,12 +1,12 @@
 //! `taffrail cluster` and what `taffrail broker` does to a running broker. Some is asked of the controllers, over gRPC; the
 //! rest of brokers, over Kafka's protocol, and works on any cluster that speaks it.
 
-mod describe;
+pub(super) mod describe;
 mod explain;
 mod grant;
 mod health;
 mod move_to;
-mod moves;
+pub(super) mod moves;
 mod placement;
 
 use anyhow::Context;

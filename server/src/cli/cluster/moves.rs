@@ -65,7 +65,7 @@ fn bytes_left(moves: &[Move]) -> Option<i64> {
 }
 
 /// A move for programs.
-fn data(moving: &Move) -> Value {
+pub(in crate::cli) fn data(moving: &Move) -> Value {
     let adding = moving.adding.iter().map(|copied| json!({ "broker": copied.broker, "bytes": copied.bytes }));
     json!({
         "topic": moving.topic,

@@ -116,7 +116,7 @@ async fn describe(args: &NamesArgs) -> anyhow::Result<Exit> {
 
 /// A group, and how far it is.
 #[derive(Debug)]
-struct Described {
+pub(super) struct Described {
     group: Group,
     committed: BTreeMap<PartitionKey, CommittedOffset>,
     /// Where partitions begin and end, if their leaders tell.
@@ -124,7 +124,11 @@ struct Described {
 }
 
 impl Described {
-    async fn read(client: &mut KafkaClient, name: &str) -> Result<Self, KafkaError> {
+    /// Reads what its coordinator and the leaders of its partitions say.
+    ///
+    /// # Errors
+    /// The refusal, or that there is no such group.
+    pub(super) async fn read(client: &mut KafkaClient, name: &str) -> Result<Self, KafkaError> {
         let group = client.group(name).await?;
         // Committed offsets first and ends after them, so that no lag is negative.
         let committed = client.committed(name).await?;
@@ -158,7 +162,7 @@ impl Described {
     }
 
     /// The group for programs.
-    fn data(&self) -> Value {
+    pub(super) fn data(&self) -> Value {
         let member = |member: &GroupMember| {
             json!({
                 "id": member.id,
