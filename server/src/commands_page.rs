@@ -70,10 +70,11 @@ fn name(argument: &Arg) -> String {
     let values = argument.get_value_names().unwrap_or_default();
     let values: Vec<String> = values.iter().map(ToString::to_string).collect();
     let takes = argument.get_action().takes_values();
-    let flags: Vec<String> = [argument.get_short().map(|it| format!("-{it}")), argument.get_long().map(|it| format!("--{it}"))]
-        .into_iter()
-        .flatten()
-        .collect();
+    let flags: Vec<String> =
+        [argument.get_short().map(|it| format!("-{it}")), argument.get_long().map(|it| format!("--{it}"))]
+            .into_iter()
+            .flatten()
+            .collect();
     match (flags.is_empty(), takes) {
         (true, _) => format!("`{}`", values.join(" ")),
         (false, true) => format!("`{} {}`", flags.join("`, `"), values.join(" ")),
@@ -92,7 +93,8 @@ fn help(argument: &Arg) -> String {
     if !values.is_empty() {
         text += &format!(": {}", values.join(", "));
     }
-    let defaults: Vec<String> = argument.get_default_values().iter().map(|it| it.to_string_lossy().into_owned()).collect();
+    let defaults: Vec<String> =
+        argument.get_default_values().iter().map(|it| it.to_string_lossy().into_owned()).collect();
     if !defaults.is_empty() && argument.get_action().takes_values() {
         text += &format!(" [default: {}]", defaults.join(","));
     }

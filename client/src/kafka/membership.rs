@@ -137,8 +137,7 @@ impl Membership {
             return Ok(());
         }
         let member = MemberIdentity::default().with_member_id(self.member_id.clone().into());
-        let request =
-            LeaveGroupRequest::default().with_group_id(group_id(&self.group)).with_members(vec![member]);
+        let request = LeaveGroupRequest::default().with_group_id(group_id(&self.group)).with_members(vec![member]);
         let answer = self.ask(client, Duration::ZERO, LEAVE_GROUP, &request).await?;
         check(format!("leaving group {}", self.group), answer.error_code, None)
     }

@@ -17,6 +17,7 @@ mod partitioner;
 mod producer;
 mod quorum;
 mod reassign;
+mod settings;
 mod topics;
 
 use std::collections::BTreeMap;
@@ -39,7 +40,8 @@ pub use self::offsets::{OffsetAt, PartitionKey};
 pub use self::producer::{Outgoing, Produced, Producer, ProducerOptions};
 pub use self::quorum::{Quorum, QuorumReplica};
 pub use self::reassign::Reassignment;
-pub use self::topics::{ConfigChange, CreatedTopic, NewTopic, Partition, Topic, TopicSetting};
+pub use self::settings::{ConfigChange, TopicSetting};
+pub use self::topics::{CreatedTopic, NewTopic, Partition, Topic};
 
 /// Most brokers that are given to start with.
 pub const BOOTSTRAP_MAX: usize = 64;

@@ -179,7 +179,12 @@ fn own(settings: &[TopicSetting]) -> Value {
         let is_secret = setting.sensitive || SECRETS.iter().any(|word| setting.name.to_lowercase().contains(word));
         if is_secret { Value::Null } else { json!(setting.value) }
     };
-    settings.iter().filter(|it| it.is_own()).map(|it| (it.name.clone(), value(it))).collect::<serde_json::Map<_, _>>().into()
+    settings
+        .iter()
+        .filter(|it| it.is_own())
+        .map(|it| (it.name.clone(), value(it)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 #[cfg(test)]

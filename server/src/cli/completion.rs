@@ -69,7 +69,9 @@ pub(super) fn run(args: &CompletionArgs) -> anyhow::Result<Exit> {
 /// Completes names of topics.
 pub(super) fn topics() -> ArgValueCompleter {
     ArgValueCompleter::new(|begun: &OsStr| {
-        candidates(begun, || ask(async |client| Ok(client.cluster().await?.topics.into_iter().map(|it| it.name).collect())))
+        candidates(begun, || {
+            ask(async |client| Ok(client.cluster().await?.topics.into_iter().map(|it| it.name).collect()))
+        })
     })
 }
 
@@ -104,8 +106,9 @@ fn ask(question: impl AsyncFnOnce(&mut KafkaClient) -> Result<Vec<String>, Kafka
 
 /// Where brokers are, as far as the unfinished line tells.
 fn addresses() -> Vec<String> {
-    let words: Vec<String> = std::env::args().collect();
-    let given = given(&words, &["-b", "--brokers", "--bootstrap-server"]).or_else(|| std::env::var("TAFFRAIL_BROKERS").ok());
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let given =
+        given(&words, &["-b", "--brokers", "--bootstrap-server"]).or_else(|| std::env::var("TAFFRAIL_BROKERS").ok());
     if let Some(given) = given {
         return given.split(',').map(str::to_owned).collect();
     }

@@ -74,9 +74,8 @@ pub(super) fn status(quorum: &Quorum, now_ms: i64) -> (Value, String) {
 pub(super) fn replication(quorum: &Quorum, wide: bool) -> (Value, String) {
     let voters = quorum.voters.iter().map(|it| (if Some(it.id) == quorum.leader { "Leader" } else { "Follower" }, it));
     let all: Vec<(&str, &QuorumReplica)> = voters.chain(quorum.observers.iter().map(|it| ("Observer", it))).collect();
-    let directory = |replica: &QuorumReplica| {
-        (!replica.directory_id.is_zero()).then(|| replica.directory_id.to_string())
-    };
+    let directory =
+        |replica: &QuorumReplica| (!replica.directory_id.is_zero()).then(|| replica.directory_id.to_string());
     let data = |(status, replica): &(&str, &QuorumReplica)| {
         json!({
             "id": replica.id,

@@ -39,6 +39,8 @@ t      2          1       1         1
     assert_eq!(done(&up, &["cluster", "partitions"]), expected);
     assert_eq!(data(&up, &["cluster", "partitions", "t", "--under-replicated"]), json!({ "partitions": [] }));
     assert_eq!(data(&up, &["cluster", "partitions", "--broker", "7"]), json!({ "partitions": [] }));
+    assert_eq!(data(&up, &["cluster", "partitions", "--under-min-isr"]), json!({ "partitions": [] }));
+    assert_eq!(done(&up, &["cluster", "partitions", "--at-min-isr"]), expected, "one replica, and one must be in sync");
 }
 
 #[test]
@@ -82,11 +84,12 @@ fn partitions_are_kept_by_other_brokers_once_it_is_no_mere_plan() {
 
     let refused = run(&up, &["cluster", "move", "t:0", "--replicas", "9", "--execute"]);
     assert_eq!((refused.status.code(), err(&refused).contains("t-0: ")), (Some(1), true), "{refused:?}");
-    for (args, said) in [
-        (&["cluster", "move", "t"][..], "required"),
+    let cases: [(&[&str], &str); 3] = [
+        (&["cluster", "move", "t"], "required"),
         (&["cluster", "move", "t", "--replace", "1"], "--replace 1: numbers of two brokers are needed"),
         (&["cluster", "move", "t", "--cancel", "--only", "1"], "cannot be used with"),
-    ] {
+    ];
+    for (args, said) in cases {
         let output = run(&up, args);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(err(&output).contains(said), "{output:?}");
@@ -112,12 +115,13 @@ fn a_bundle_has_what_helpers_ask_for() {
         entry.read_to_string(&mut text).unwrap();
         files.insert(name, text);
     }
+    let scraped = format!("metrics-{}.txt", metrics.replace(':', "-"));
     for (name, said) in [
         ("cluster-info.json", "\"topics\""),
         ("topic-settings.json", "\"retention.ms\": \"60000\""),
         ("group-describe.json", "\"name\": \"g\""),
         ("quorum-status.json", "\"leader\""),
-        (&format!("metrics-{}.txt", metrics.replace(':', "-")), "kafka_server_"),
+        (scraped.as_str(), "kafka_server_"),
     ] {
         let text = &files[&format!("taffrail-bundle/{name}")];
         assert!(text.contains(said), "{name}: {text}");
@@ -126,5 +130,9 @@ fn a_bundle_has_what_helpers_ask_for() {
 
     let nobody = ["bundle", "--to", path.to_str().unwrap(), "--metrics", "127.0.0.1:1"];
     let output = run(&up, &nobody);
-    assert_eq!((output.status.code(), err(&output).contains("no metrics from 127.0.0.1:1")), (Some(1), true), "{output:?}");
+    assert_eq!(
+        (output.status.code(), err(&output).contains("no metrics from 127.0.0.1:1")),
+        (Some(1), true),
+        "{output:?}"
+    );
 }

@@ -25,6 +25,9 @@ fn groups_are_listed_described_moved_and_deleted() {
     assert_eq!(data(&up, &executed)["offsets"][1]["to"], 0, "no further back than the log begins");
 
     assert_eq!(data(&up, &["group", "list", "--state", "empty"])["groups"][0]["name"], "g");
+    let listed = "GROUP  STATE  TYPE  COORDINATOR  MEMBERS  LAG\ng      Empty  -     1            0        3\n";
+    assert_eq!(done(&up, &["group", "ls", "--lag"]), listed);
+    assert_eq!(data(&up, &["group", "describe", "--all"]), data(&up, &["group", "describe", "g"]));
     let expected = "\
 GROUP  STATE  ASSIGNOR  COORDINATOR  MEMBERS  LAG
 g      Empty  -         1            0        3

@@ -9,9 +9,11 @@ use crate::{data, done, err, out, produce, run};
 
 /// The folder of this name below `dir`.
 fn folder(dir: &Path, name: &str) -> Option<PathBuf> {
-    std::fs::read_dir(dir).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir()).find_map(|entry| {
-        if entry.file_name() == name { Some(entry.path()) } else { folder(&entry.path(), name) }
-    })
+    std::fs::read_dir(dir)
+        .unwrap()
+        .map(Result::unwrap)
+        .filter(|entry| entry.path().is_dir())
+        .find_map(|entry| if entry.file_name() == name { Some(entry.path()) } else { folder(&entry.path(), name) })
 }
 
 #[test]

@@ -43,7 +43,10 @@ fn topics_are_made_as_the_file_says_and_then_there_is_no_difference() {
     assert_eq!(done(&up, &["topic", "list"]).lines().count(), 1, "a comparison makes nothing");
 
     let applied = data(&up, &["apply", "-f", &file]);
-    assert_eq!((&applied["topics"][0]["name"], &applied["topics"][0]["outcome"]), (&json!("Old_Name"), &json!("created")));
+    assert_eq!(
+        (&applied["topics"][0]["name"], &applied["topics"][0]["outcome"]),
+        (&json!("Old_Name"), &json!("created"))
+    );
     assert_eq!(code(&["diff", "-f", &file]), Some(0));
     assert_eq!(data(&up, &["apply", "-f", &file])["topics"][1]["outcome"], "unchanged");
 
@@ -55,7 +58,10 @@ fn topics_are_made_as_the_file_says_and_then_there_is_no_difference() {
         {"field": "config[cleanup.policy]", "from": null, "to": "compact"},
         {"field": "config[segment.ms]", "from": "60000", "to": null},
     ]);
-    assert_eq!((&applied["topics"][1]["outcome"], &applied["topics"][1]["differences"]), (&json!("changed"), &expected));
+    assert_eq!(
+        (&applied["topics"][1]["outcome"], &applied["topics"][1]["differences"]),
+        (&json!("changed"), &expected)
+    );
     assert_eq!(code(&["diff", "-f", &larger]), Some(0));
 
     let smaller = run(&up, &["apply", "-f", &file]);

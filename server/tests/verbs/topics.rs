@@ -69,5 +69,9 @@ fn shells_complete_names_as_they_are() {
     };
     assert_eq!(asked(&["taffrail", "topic", "describe", "o"]).lines().collect::<Vec<_>>(), ["orders", "other"]);
     assert_eq!(asked(&["taffrail", "topic", "consume", "ord"]), "orders");
-    assert_eq!(asked(&["taffrail", "topic", "describe", "-b", "127.0.0.1:1", "o"]), "", "a flag goes before a variable");
+    assert_eq!(
+        asked(&["taffrail", "topic", "describe", "-b", "127.0.0.1:1", "o"]),
+        "",
+        "a flag goes before a variable"
+    );
 }

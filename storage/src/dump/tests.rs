@@ -47,11 +47,8 @@ fn batches_behind_damage_are_shown_and_the_damage_has_a_place() {
     let batches = [batch(0, 2), batch(2, 1), batch(3, 1)];
     let length = |number: usize| batches[number].len();
     let path = put(&disk, "00000000000000000000.log", &batches.concat());
-    let whole = [
-        "0: 0-1 true".to_owned(),
-        format!("{}: 2-2 true", length(0)),
-        format!("{}: 3-3 true", length(0) + length(1)),
-    ];
+    let whole =
+        ["0: 0-1 true".to_owned(), format!("{}: 2-2 true", length(0)), format!("{}: 3-3 true", length(0) + length(1))];
     assert_eq!(told(&disk, &path), whole);
 
     let mut damaged = batches.concat();
@@ -65,8 +62,9 @@ fn batches_behind_damage_are_shown_and_the_damage_has_a_place() {
 
     let torn = &batches.concat()[..next + 30];
     let path = put(&disk, "00000000000000000000.log", torn);
-    let expected =
-        format!("{next}! only 30 bytes are left, less than a header; no sound batch follows in the 30 bytes from here on");
+    let expected = format!(
+        "{next}! only 30 bytes are left, less than a header; no sound batch follows in the 30 bytes from here on"
+    );
     assert_eq!(told(&disk, &path).last(), Some(&expected));
 }
 
@@ -129,6 +127,7 @@ fn the_other_files_are_shown_or_said_to_be_broken() {
     let broken = told(&disk, &put(&disk, "partition.metadata", b"version: 0\n"));
     assert!(broken[0].contains("no topic_id"), "{broken:?}");
     put(&disk, "notes.txt", b"");
-    let names: Vec<String> = files(&disk, Path::new(DIR)).unwrap().iter().map(|path| path.display().to_string()).collect();
+    let names: Vec<String> =
+        files(&disk, Path::new(DIR)).unwrap().iter().map(|path| path.display().to_string()).collect();
     assert_eq!(names.len(), 3, "{names:?}");
 }

@@ -1,12 +1,17 @@
 //! `taffrail cluster info`, `brokers` and `partitions`: what there is, as brokers tell it over Kafka's protocol.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use serde_json::{Value, json};
-use taffrail_client::kafka::{ClusterBroker, ClusterInfo, KafkaClient, LogDir, Partition, Topic};
+use taffrail_client::kafka::{ClusterBroker, ClusterInfo, KafkaClient, LogDir, Partition, Topic, TopicSetting};
 
 use crate::cli::brokers::{BrokersArgs, known, numbers};
 use crate::cli::{completion, print, table, tell};
 use crate::exit::{Exit, told};
+
+/// Setting that says how many replicas must be in sync.
+const MIN_IN_SYNC: &str = "min.insync.replicas";
 
 /// Arguments of `cluster info`.
 #[derive(Args, Debug)]
@@ -34,6 +39,12 @@ pub(crate) struct PartitionsArgs {
     /// Only partitions that lack replicas in sync
     #[arg(long)]
     under_replicated: bool,
+    /// Only partitions with fewer replicas in sync than min.insync.replicas
+    #[arg(long)]
+    under_min_isr: bool,
+    /// Only partitions with as many replicas in sync as min.insync.replicas, so that none may go
+    #[arg(long)]
+    at_min_isr: bool,
     /// Only partitions that nobody leads
     #[arg(long)]
     unavailable: bool,
@@ -59,8 +70,13 @@ pub(super) async fn info(args: &InfoArgs) -> anyhow::Result<Exit> {
             ("partitions under-replicated", "underReplicated"),
             ("partitions without a leader", "unavailable"),
         ];
-        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let rows: Vec<Vec<String>> = rows.iter().map(|(what, name)| vec![(*what).to_owned(), text(&data[*name])]).collect();
+        let text = |value: &Value| match value {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let rows: Vec<Vec<String>> =
+            rows.iter().map(|(what, name)| vec![(*what).to_owned(), text(&data[*name])]).collect();
         table(&["WHAT", "VALUE"], &rows)
     })?;
     Ok(Exit::Done)
@@ -127,9 +143,8 @@ pub(in crate::cli) struct Listed {
 impl Listed {
     fn of(broker: &ClusterBroker, cluster: &ClusterInfo, directories: Option<&[LogDir]>) -> Self {
         let partitions = || cluster.topics.iter().flat_map(|topic| &topic.partitions);
-        let sum = |bytes: fn(&LogDir) -> Option<i64>| {
-            directories.and_then(|all| all.iter().map(bytes).sum::<Option<i64>>())
-        };
+        let sum =
+            |bytes: fn(&LogDir) -> Option<i64>| directories.and_then(|all| all.iter().map(bytes).sum::<Option<i64>>());
         let paths = directories.unwrap_or_default().iter().map(|it| (it.path.clone(), it.error.clone()));
         Self {
             broker: broker.clone(),
@@ -181,10 +196,11 @@ pub(super) async fn partitions(args: &PartitionsArgs) -> anyhow::Result<Exit> {
         named => client.topics(named).await?,
     };
     topics.retain(|topic| args.internal || !topic.internal || !args.topics.is_empty());
+    let least = least_in_sync(&mut client, args, &topics).await?;
     let listed: Vec<(&Topic, &Partition)> = topics
         .iter()
         .flat_map(|topic| topic.partitions.iter().map(move |partition| (topic, partition)))
-        .filter(|(_, partition)| args.wants(partition))
+        .filter(|(topic, partition)| args.wants(partition, least.get(&topic.name).copied()))
         .collect();
     let data = |(topic, partition): &(&Topic, &Partition)| partition_data(topic, partition);
     let row = |(topic, partition): &(&Topic, &Partition)| {
@@ -208,6 +224,23 @@ pub(super) async fn partitions(args: &PartitionsArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// How many replicas of each topic must be in sync, if it is asked for what depends on that.
+async fn least_in_sync(
+    client: &mut KafkaClient,
+    args: &PartitionsArgs,
+    topics: &[Topic],
+) -> anyhow::Result<BTreeMap<String, usize>> {
+    if !args.under_min_isr && !args.at_min_isr {
+        return Ok(BTreeMap::new());
+    }
+    let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
+    let settings = client.topic_settings(&names).await?;
+    let least = |settings: Vec<TopicSetting>| {
+        settings.into_iter().find(|setting| setting.name == MIN_IN_SYNC).and_then(|it| it.value?.parse().ok())
+    };
+    Ok(names.into_iter().zip(settings).filter_map(|(name, settings)| Some((name, least(settings)?))).collect())
+}
+
 /// A partition for programs.
 pub(in crate::cli) fn partition_data(topic: &Topic, partition: &Partition) -> Value {
     json!({
@@ -222,8 +255,12 @@ pub(in crate::cli) fn partition_data(topic: &Topic, partition: &Partition) -> Va
 }
 
 impl PartitionsArgs {
-    fn wants(&self, partition: &Partition) -> bool {
+    /// Whether it is to be listed; `least` is how many replicas must be in sync, where that matters.
+    fn wants(&self, partition: &Partition, least: Option<usize>) -> bool {
+        let in_sync = partition.isr.len();
         (!self.under_replicated || partition.is_under_replicated())
+            && (!self.under_min_isr || least.is_some_and(|least| in_sync < least))
+            && (!self.at_min_isr || least == Some(in_sync))
             && (!self.unavailable || partition.leader.is_none())
             && (!self.not_preferred || partition.leader != partition.replicas.first().copied())
             && self.broker.is_none_or(|broker| partition.replicas.contains(&broker))

@@ -99,12 +99,8 @@ async fn kept(client: &mut KafkaClient, wanted: &[Selection]) -> anyhow::Result<
         .into_iter()
         .flat_map(|topic| topic.partitions.into_iter().map(move |it| ((topic.name.clone(), it.partition), it.replicas)))
         .collect();
-    let moves: BTreeMap<PartitionKey, Move> = client
-        .moves()
-        .await?
-        .into_iter()
-        .map(|moving| ((moving.topic.clone(), moving.partition), moving))
-        .collect();
+    let moves: BTreeMap<PartitionKey, Move> =
+        client.moves().await?.into_iter().map(|moving| ((moving.topic.clone(), moving.partition), moving)).collect();
     let kept = |partition: PartitionKey| {
         let moving = moves.get(&partition);
         let mut replicas = replicas.get(&partition).cloned().unwrap_or_default();

@@ -20,6 +20,7 @@ const UP: &str = "up";
 #[derive(Subcommand, Debug)]
 pub(crate) enum ContextCommand {
     /// List contexts; the one in use has a star
+    #[command(visible_alias = "ls")]
     List(ListArgs),
     /// Give a cluster a name, or other addresses to one that has it
     Add(AddArgs),
@@ -44,7 +45,14 @@ pub(crate) struct AddArgs {
     #[arg(value_name = "NAME")]
     name: String,
     /// Addresses of brokers to begin with
-    #[arg(short, long, visible_alias = "bootstrap-server", value_name = "HOST:PORT", value_delimiter = ',', required = true)]
+    #[arg(
+        short,
+        long,
+        visible_alias = "bootstrap-server",
+        value_name = "HOST:PORT",
+        value_delimiter = ',',
+        required = true
+    )]
     brokers: Vec<String>,
     /// Addresses of the controllers, for what is asked of them
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
@@ -81,7 +89,9 @@ pub(super) fn run(command: &ContextCommand) -> anyhow::Result<Exit> {
         }),
         ContextCommand::Remove(args) => change(args, "is forgotten", |contexts, name| {
             contexts.contexts.remove(name);
-            contexts.current.take_if(|current| current == name);
+            if contexts.current.as_deref() == Some(name) {
+                contexts.current = None;
+            }
         }),
     }
 }
@@ -134,7 +144,9 @@ fn change(args: &NameArgs, words: &str, change: impl Fn(&mut Contexts, &str)) ->
 }
 
 fn told(output: Format, name: &str, words: &str) -> anyhow::Result<Exit> {
-    print(output, &named("contexts", &[name.to_owned()]), || format!("context {} {words}\n", super::output::shown(name)))?;
+    print(output, &named("contexts", &[name.to_owned()]), || {
+        format!("context {} {words}\n", super::output::shown(name))
+    })?;
     Ok(Exit::Done)
 }
 

@@ -23,9 +23,10 @@ const DEAD: &str = "Dead";
 #[derive(Subcommand, Debug)]
 pub(crate) enum GroupCommand {
     /// List groups
+    #[command(visible_alias = "ls")]
     List(ListArgs),
     /// Show members, offsets and lag of groups
-    Describe(NamesArgs),
+    Describe(DescribeArgs),
     /// Have a group go on somewhere else; without --execute it only says where
     #[command(visible_alias = "seek")]
     Reset(reset::ResetArgs),
@@ -39,6 +40,22 @@ pub(crate) struct ListArgs {
     /// Only groups in this state, such as Stable or Empty
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<String>,
+    /// Also how many members each has, and how far it lags; this asks for each group
+    #[arg(long)]
+    lag: bool,
+    #[command(flatten)]
+    brokers: BrokersArgs,
+}
+
+/// Arguments of `group describe`.
+#[derive(Args, Debug)]
+pub(crate) struct DescribeArgs {
+    /// Names of groups
+    #[arg(value_name = "GROUP", required_unless_present = "all", add = completion::groups())]
+    names: Vec<String>,
+    /// All groups
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
     #[command(flatten)]
     brokers: BrokersArgs,
 }
@@ -66,25 +83,43 @@ pub(super) fn run(command: &GroupCommand) -> anyhow::Result<Exit> {
 }
 
 async fn list(args: &ListArgs) -> anyhow::Result<Exit> {
-    let mut groups = args.brokers.connect().await?.groups().await?;
+    let mut client = args.brokers.connect().await?;
+    let mut groups = client.groups().await?;
     let is_wanted = |state: &str| args.state.iter().any(|wanted| wanted.eq_ignore_ascii_case(state));
     groups.retain(|group| args.state.is_empty() || is_wanted(&group.state));
+    let mut outcomes = Vec::new();
+    if args.lag {
+        for group in &groups {
+            outcomes.push(Described::read(&mut client, &group.name).await);
+        }
+    }
+    let (described, exit) = settle(outcomes);
+    let found: BTreeMap<&str, &Described> = described.iter().map(|it| (it.group.name.as_str(), it)).collect();
+    let members = |group: &ListedGroup| found.get(group.name.as_str()).map(|it| it.group.members.len());
+    let lag = |group: &ListedGroup| found.get(group.name.as_str()).map(|it| it.total_lag());
     let data = |group: &ListedGroup| {
         json!({
             "name": group.name,
             "state": group.state,
             "protocolType": group.protocol_type,
             "coordinator": group.coordinator,
+            "members": members(group),
+            "lag": lag(group),
         })
     };
     let row = |group: &ListedGroup| {
         let (name, state) = (group.name.clone(), group.state.clone());
-        vec![name, state, group.protocol_type.clone(), group.coordinator.to_string()]
+        let mut row = vec![name, state, group.protocol_type.clone(), group.coordinator.to_string()];
+        if args.lag {
+            row.extend([known(members(group)), known(lag(group))]);
+        }
+        row
     };
     print(args.brokers.output, &json!({ "groups": groups.iter().map(data).collect::<Vec<_>>() }), || {
-        table(&["GROUP", "STATE", "TYPE", "COORDINATOR"], &groups.iter().map(row).collect::<Vec<_>>())
+        let headers = ["GROUP", "STATE", "TYPE", "COORDINATOR", "MEMBERS", "LAG"];
+        table(&headers[..if args.lag { 6 } else { 4 }], &groups.iter().map(row).collect::<Vec<_>>())
     })?;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 async fn delete(args: &NamesArgs) -> anyhow::Result<Exit> {
@@ -99,10 +134,14 @@ async fn delete(args: &NamesArgs) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-async fn describe(args: &NamesArgs) -> anyhow::Result<Exit> {
+async fn describe(args: &DescribeArgs) -> anyhow::Result<Exit> {
     let mut client = args.brokers.connect().await?;
-    let mut outcomes = Vec::with_capacity(args.names.len());
-    for name in &args.names {
+    let names = match args.all {
+        true => client.groups().await?.into_iter().map(|group| group.name).collect(),
+        false => args.names.clone(),
+    };
+    let mut outcomes = Vec::with_capacity(names.len());
+    for name in &names {
         outcomes.push(Described::read(&mut client, name).await);
     }
     let (done, exit) = settle(outcomes);

@@ -1,6 +1,7 @@
 //! `taffrail log`: work on the files of partitions, without a cluster.
 
 mod dump;
+mod entries;
 
 use std::path::PathBuf;
 

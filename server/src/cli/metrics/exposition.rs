@@ -51,7 +51,10 @@ pub(super) fn families(text: &str) -> Vec<Family> {
             family(&mut families, name).kind = kind.to_owned();
         } else if let Some(sample) = sample(line) {
             let belongs = |family: &Family| {
-                sample.name.strip_prefix(&family.name).is_some_and(|ending| ["", "_bucket", "_sum", "_count"].contains(&ending))
+                sample
+                    .name
+                    .strip_prefix(&family.name)
+                    .is_some_and(|ending| ["", "_bucket", "_sum", "_count"].contains(&ending))
             };
             match families.last_mut() {
                 Some(last) if belongs(last) => last.samples.push(sample),
@@ -145,7 +148,10 @@ broken{a=\"
         assert_eq!(names, [("up", 1), ("took", 3), ("alone", 1)]);
         assert_eq!((found[0].help.as_str(), found[1].kind.as_str()), ("Whether it is \\ up.", "histogram"));
         assert_eq!(found[1].samples[0].labels_text(), "le=+Inf,topic=a \"b\\");
-        assert_eq!((found[2].samples[0].labels_text(), found[2].samples[0].value.as_str()), ("group=x{y}".to_owned(), "NaN"));
+        assert_eq!(
+            (found[2].samples[0].labels_text(), found[2].samples[0].value.as_str()),
+            ("group=x{y}".to_owned(), "NaN")
+        );
         assert_eq!(found[2].data()["samples"][0]["value"], "NaN");
     }
 }

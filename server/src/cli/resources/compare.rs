@@ -35,7 +35,11 @@ impl Compared {
             _ => plan
                 .drift
                 .iter()
-                .map(|drift| Difference { field: drift.field.clone(), have: drift.have.clone(), want: drift.want.clone() })
+                .map(|drift| Difference {
+                    field: drift.field.clone(),
+                    have: drift.have.clone(),
+                    want: drift.want.clone(),
+                })
                 .collect(),
         };
         let problem = plan.stall.as_ref().map(|stall| match (stall.reason, observed) {
@@ -84,11 +88,8 @@ pub(super) async fn compare(client: &mut KafkaClient, wanted: Vec<ValidTopic>) -
     let there = client.topics_that_exist(&names).await?;
     let names: Vec<String> = there.iter().map(|topic| topic.name.clone()).collect();
     let settings = client.topic_settings(&names).await?;
-    let observed: BTreeMap<String, ObservedTopic> = there
-        .iter()
-        .zip(&settings)
-        .map(|(topic, settings)| (topic.name.clone(), observed(topic, settings)))
-        .collect();
+    let observed: BTreeMap<String, ObservedTopic> =
+        there.iter().zip(&settings).map(|(topic, settings)| (topic.name.clone(), observed(topic, settings))).collect();
     Ok(wanted.iter().map(|wanted| Compared::of(wanted, observed.get(&wanted.name))).collect())
 }
 
@@ -115,8 +116,8 @@ pub(super) fn own(settings: &[TopicSetting]) -> Overrides {
 
 #[cfg(test)]
 mod tests {
-    use taffrail_operator::yaml::load_texts;
     use taffrail_operator::reconcile;
+    use taffrail_operator::yaml::load_texts;
 
     use super::*;
 
@@ -153,11 +154,19 @@ mod tests {
         };
         let config = "config: {retention.ms: 5000}";
         let cases = [
-            (format!("partitions: 3, {config}"), None, "create",
-                "partitions - 3; replicas - (the cluster's default); config[retention.ms] - 5000"),
+            (
+                format!("partitions: 3, {config}"),
+                None,
+                "create",
+                "partitions - 3; replicas - (the cluster's default); config[retention.ms] - 5000",
+            ),
             (config.to_owned(), Some(there(1, 1, &[("retention.ms", "5000")])), "unchanged", ""),
-            (format!("partitions: 3, {config}"), Some(there(1, 1, &[("segment.ms", "9")])), "change",
-                "partitions 1 3; config[retention.ms] - 5000; config[segment.ms] 9 -"),
+            (
+                format!("partitions: 3, {config}"),
+                Some(there(1, 1, &[("segment.ms", "9")])),
+                "change",
+                "partitions 1 3; config[retention.ms] - 5000; config[segment.ms] 9 -",
+            ),
             ("partitions: 3, driftPolicy: Report".to_owned(), Some(there(1, 1, &[])), "differs", "partitions 1 3"),
         ];
         for (spec, observed, word, differences) in cases {

@@ -20,7 +20,9 @@ const NAME_CHARS_MAX: usize = 253;
 
 /// Arguments of `get`.
 #[derive(Args, Debug)]
-#[command(after_help = "What -o yaml prints can be applied again, with `taffrail apply`, `taffrail up` and `kubectl apply`.")]
+#[command(
+    after_help = "What -o yaml prints can be applied again, with `taffrail apply`, `taffrail up` and `kubectl apply`."
+)]
 pub(crate) struct GetArgs {
     /// Names of topics [default: those of the files, or all but what the cluster keeps for itself]
     #[arg(value_name = "TOPIC", add = completion::topics())]
@@ -116,8 +118,8 @@ fn resource_name(topic: &str, taken: &mut BTreeSet<String>) -> String {
     let mut name = parts.join(".");
     name.truncate(NAME_CHARS_MAX - 8);
     let name = if name.is_empty() { "topic".to_owned() } else { name };
-    let numbered = (2..).map(|number| format!("{name}-{number}"));
-    let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name)).unwrap_or(name);
+    let numbered = (2..).map(|number: u32| format!("{name}-{number}"));
+    let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name)).unwrap_or_default();
     taken.insert(free.clone());
     free
 }

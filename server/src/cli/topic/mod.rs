@@ -26,6 +26,7 @@ pub(crate) enum TopicCommand {
     /// Create topics
     Create(CreateArgs),
     /// List topics
+    #[command(visible_alias = "ls")]
     List(show::ListArgs),
     /// Show partitions, offsets and settings of topics
     Describe(show::DescribeArgs),

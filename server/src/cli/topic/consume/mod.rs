@@ -11,9 +11,9 @@ use taffrail_runtime::time;
 
 use self::printer::Printer;
 use super::layout::{GRAMMAR, Layout};
-use crate::cli::{Format, completion};
 use crate::cli::brokers::BrokersArgs;
 use crate::cli::position::{Place, Position};
+use crate::cli::{Format, completion};
 use crate::exit::Exit;
 use crate::options::OptionsError;
 
