@@ -32,7 +32,7 @@ HOST           = $(shell rustc -vV | sed -n 's/^host: //p')
 BENCH = env TAFFRAIL_BIN=$(TARGET_DIR)/$(PROFILE)/taffrail $(TARGET_DIR)/$(PROFILE)/taffrail-bench
 PROFILE ?= dist
 
-.PHONY: help run build test test-long unit setup cases clients cluster metrics chaos simulation sim bench bench-check build-dist image image-binary sbom e2e-kubernetes kubernetes-rig lint fix fuzz advisories
+.PHONY: help run build test test-long unit setup cases clients cluster metrics chaos simulation sim bench bench-check build-dist image image-binary man sbom e2e-kubernetes kubernetes-rig lint fix fuzz advisories
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -75,6 +75,9 @@ image: image-binary ## the image of every role, without Docker: target/taffrail-
 image-binary: # the static binary of the image
 	RUSTFLAGS='-C target-feature=+crt-static' cargo build --profile $(IMAGE_PROFILE) --locked --target $(HOST) -p taffrail-server
 	install -D $(TARGET_DIR)/$(HOST)/$(IMAGE_PROFILE)/taffrail $(TARGET_DIR)/image/taffrail
+
+man: build ## manual pages of all commands, in target/man
+	$(TAFFRAIL_BIN) config man $(TARGET_DIR)/man
 
 sbom: ## target/taffrail.cdx.json: every crate in the binary, with version and licence, as CycloneDX
 	bash .ci/sbom $(TARGET_DIR)/taffrail.cdx.json

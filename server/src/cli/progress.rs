@@ -10,11 +10,18 @@ use super::output::{bytes, duration, shown};
 /// Time between two lines where none can be changed.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
+/// Time between two changes of a line, which nobody could follow quicker.
+const CHANGE_EVERY: Duration = Duration::from_millis(100);
+
 /// To the beginning of the line, and nothing left on it.
 const ERASE: &str = "\r\x1b[K";
 
-/// The progress of one work, in bytes that are left.
+/// How an amount of what is left is told.
+type Unit = fn(i64) -> String;
+
+/// The progress of one work, by what is left of it.
 pub(super) struct Progress {
+    unit: Unit,
     begun: time::Instant,
     /// What was left at first, when that became known.
     first: Option<(time::Instant, i64)>,
@@ -23,28 +30,34 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// The work begins.
-    pub(super) fn start() -> Self {
-        Self { begun: time::monotonic(), first: None, told: None, is_terminal: io::stderr().is_terminal() }
+    /// The work begins, and is counted in bytes.
+    pub(super) fn in_bytes() -> Self {
+        Self { unit: bytes, begun: time::monotonic(), first: None, told: None, is_terminal: io::stderr().is_terminal() }
     }
 
-    /// `what` goes on, and so many bytes are left, if that is known.
+    /// The same in records, while these go elsewhere than to the terminal on which the progress is told.
+    pub(super) fn in_records() -> Option<Self> {
+        let can_be_seen = io::stderr().is_terminal() && !io::stdout().is_terminal();
+        can_be_seen.then(|| Self { unit: |count| format!("{count} records"), ..Self::in_bytes() })
+    }
+
+    /// `what` goes on, and so much is left, if that is known.
     pub(super) fn step(&mut self, what: &str, left: Option<i64>) {
         let now = time::monotonic();
         if self.first.is_none() {
             self.first = left.map(|left| (now, left));
         }
+        let every = if self.is_terminal { CHANGE_EVERY } else { LINE_EVERY };
+        if self.told.is_some_and(|told| now - told < every) {
+            return;
+        }
+        self.told = Some(now);
         let rate = match (self.first, left) {
             (Some((since, first)), Some(left)) => rate(first - left, now - since),
             _ => None,
         };
-        let text = line(what, left, rate);
-        if self.is_terminal {
-            self.write(&format!("{ERASE}{}", shown(&text)));
-        } else if self.told.is_none_or(|told| now - told >= LINE_EVERY) {
-            self.write(&format!("{}\n", shown(&text)));
-            self.told = Some(now);
-        }
+        let text = line(self.unit, what, left, rate);
+        self.write(&if self.is_terminal { format!("{ERASE}{}", shown(&text)) } else { format!("{}\n", shown(&text)) });
     }
 
     /// The work is done.
@@ -64,18 +77,18 @@ impl Progress {
     }
 }
 
-/// Bytes a second; `None` as long as there is nothing to go by.
+/// How much is done a second; `None` as long as there is nothing to go by.
 fn rate(done: i64, took: Duration) -> Option<f64> {
     (done > 0 && !took.is_zero()).then(|| done as f64 / took.as_secs_f64())
 }
 
-fn line(what: &str, left: Option<i64>, rate: Option<f64>) -> String {
+fn line(unit: Unit, what: &str, left: Option<i64>, rate: Option<f64>) -> String {
     let mut text = what.to_owned();
     if let Some(left) = left {
-        text += &format!(", {} left", bytes(left));
+        text += &format!(", {} left", unit(left));
         if let Some(rate) = rate {
             let to_go = Duration::try_from_secs_f64(left as f64 / rate).unwrap_or(Duration::MAX);
-            text += &format!(", {}/s, {} to go", bytes(rate as i64), duration(to_go));
+            text += &format!(", {}/s, {} to go", unit(rate as i64), duration(to_go));
         }
     }
     text
@@ -89,11 +102,11 @@ mod tests {
     fn a_line_says_what_is_left_how_quick_it_goes_and_how_long_it_takes() {
         let rate = rate(30 << 20, Duration::from_secs(3));
         assert_eq!(
-            line("2 partitions move", Some(600 << 20), rate),
+            line(bytes, "2 partitions move", Some(600 << 20), rate),
             "2 partitions move, 600.0 MiB left, 10.0 MiB/s, 1m 0s to go"
         );
-        assert_eq!(line("1 partition moves", Some(1_023), None), "1 partition moves, 1023 B left");
-        assert_eq!(line("1 partition moves", None, None), "1 partition moves");
+        assert_eq!(line(bytes, "1 partition moves", Some(1_023), None), "1 partition moves, 1023 B left");
+        assert_eq!(line(bytes, "1 partition moves", None, None), "1 partition moves");
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(super) async fn run(args: &MovesArgs) -> anyhow::Result<Exit> {
 
 /// Waits until none of the partitions that `is_meant` names moves any more.
 pub(super) async fn wait(client: &mut KafkaClient, is_meant: impl Fn(&PartitionKey) -> bool) -> anyhow::Result<()> {
-    let mut progress = Progress::start();
+    let mut progress = Progress::in_bytes();
     loop {
         let mut moves = client.moves().await?;
         moves.retain(|moving| is_meant(&(moving.topic.clone(), moving.partition)));

@@ -13,6 +13,7 @@ use self::printer::Printer;
 use super::layout::{GRAMMAR, Layout};
 use crate::cli::brokers::BrokersArgs;
 use crate::cli::position::{Place, Position};
+use crate::cli::progress::Progress;
 use crate::cli::{Format, completion};
 use crate::exit::Exit;
 use crate::options::OptionsError;
@@ -64,6 +65,7 @@ pub(super) async fn run(args: &ConsumeArgs) -> anyhow::Result<Exit> {
     let places = places(&mut client, args).await?;
     let mut consumer = consumer(&places);
     let (mut left, mut printer) = (Left::new(args), Printer::new(args));
+    let mut progress = Progress::in_records().filter(|_| args.exit_at_end);
     left.begin(&places);
     left.without(&mut consumer);
     while !left.is_done() {
@@ -73,6 +75,12 @@ pub(super) async fn run(args: &ConsumeArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Done);
         }
         left.without(&mut consumer);
+        if let Some(progress) = &mut progress {
+            progress.step("reading", left.until_end(&consumer));
+        }
+    }
+    if let Some(progress) = progress {
+        progress.end();
     }
     Ok(Exit::Done)
 }
@@ -130,6 +138,14 @@ impl Left {
         }
     }
 
+    /// Offsets up to the ends, if that is where to stop.
+    fn until_end(&self, consumer: &Consumer) -> Option<i64> {
+        let left = |(partition, end): (&PartitionKey, &i64)| {
+            consumer.positions().get(partition).map_or(0, |position| end - position)
+        };
+        self.ends.as_ref().map(|ends| ends.iter().map(left).sum())
+    }
+
     /// Has the consumer leave out partitions that have been read to their ends.
     fn without(&mut self, consumer: &mut Consumer) {
         let Some(ends) = &mut self.ends else { return };
@@ -161,6 +177,7 @@ mod tests {
         left.begin(&places);
         let mut consumer = consumer(&places);
         left.without(&mut consumer);
+        assert_eq!(left.until_end(&consumer), Some(1));
         assert_eq!(consumer.positions().keys().collect::<Vec<_>>(), [&key(0)], "an empty partition has ended");
         assert!(left.takes(&key(0), 2) && !left.takes(&key(0), 3) && !left.is_done());
     }
