@@ -38,6 +38,9 @@ const REBALANCE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time between two signs of life.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(3);
 
+/// Time between two looks of the group's leader for new partitions, which somebody has to read.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
 /// How partitions are assigned.
 const ASSIGNOR: &str = "range";
 
@@ -54,6 +57,16 @@ pub struct Membership {
     /// Who coordinated the group when it answered last.
     coordinator: Option<i32>,
     heartbeat_at: time::Instant,
+    /// What the member assigned, if it leads the group.
+    led: Option<Led>,
+}
+
+/// What the leader of a group assigned.
+struct Led {
+    /// How many partitions topics had.
+    counts: BTreeMap<String, i32>,
+    /// When to look whether they have more.
+    look_at: time::Instant,
 }
 
 impl Membership {
@@ -66,6 +79,7 @@ impl Membership {
             generation: NO_GENERATION,
             coordinator: None,
             heartbeat_at: time::monotonic(),
+            led: None,
         }
     }
 
@@ -96,7 +110,7 @@ impl Membership {
         }
     }
 
-    /// Gives a sign of life; whether the member may go on, or has to join again.
+    /// Gives a sign of life; whether the member may go on, or has to join again, for new partitions too.
     ///
     /// # Errors
     /// What does not pass, or has not passed in time.
@@ -109,7 +123,16 @@ impl Membership {
         let check_answer = |answer: &HeartbeatResponse| check(what.clone(), answer.error_code, None);
         let stays = self.tell(client, HEARTBEAT, &request, check_answer).await?;
         self.heartbeat_at = time::monotonic() + HEARTBEAT_EVERY;
-        Ok(stays)
+        Ok(stays && !self.has_new_partitions(client).await?)
+    }
+
+    /// Whether the member leads, and topics have other partitions than it has assigned.
+    async fn has_new_partitions(&mut self, client: &mut KafkaClient) -> Result<bool, KafkaError> {
+        let now = time::monotonic();
+        let Some(led) = self.led.as_mut().filter(|led| now >= led.look_at) else { return Ok(false) };
+        led.look_at = now + LOOK_EVERY;
+        let names: Vec<String> = led.counts.keys().cloned().collect();
+        Ok(counts(client, &names).await? != led.counts)
     }
 
     /// Notes how far the member is: the next offset to read in each partition. Whether it was noted; if not, the member has
@@ -151,6 +174,7 @@ impl Membership {
         check(format!("group {}", self.group), joined.error_code, None)?;
         self.member_id = joined.member_id.to_string();
         self.generation = joined.generation_id;
+        self.led = None;
         let assignments = if joined.leader == joined.member_id && !joined.skip_assignment {
             self.assign(client, &joined.members).await?
         } else {
@@ -193,7 +217,7 @@ impl Membership {
 
     /// What each member is to read, for the one that the coordinator has made the leader.
     async fn assign(
-        &self,
+        &mut self,
         client: &mut KafkaClient,
         members: &[JoinGroupResponseMember],
     ) -> Result<Vec<SyncGroupRequestAssignment>, KafkaError> {
@@ -206,15 +230,15 @@ impl Membership {
         let mut names: Vec<String> = members.iter().flat_map(|member| member.topics.iter().cloned()).collect();
         names.sort_unstable();
         names.dedup();
-        let topics = client.topics_that_exist(&names).await?;
-        let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-        let counts = topics.into_iter().map(|topic| (topic.name, count(topic.partitions.len()))).collect();
+        let counts = counts(client, &names).await?;
         let assignment = |(member_id, assigned): (String, assignor::Assigned)| {
             SyncGroupRequestAssignment::default()
                 .with_member_id(member_id.into())
                 .with_assignment(Bytes::from(consumer_protocol::assignment(&assigned)))
         };
-        Ok(assignor::range(members, &counts).into_iter().map(assignment).collect())
+        let assignments = assignor::range(members, &counts).into_iter().map(assignment).collect();
+        self.led = Some(Led { counts, look_at: time::monotonic() + LOOK_EVERY });
+        Ok(assignments)
     }
 
     /// Tells the coordinator something as a member of this generation; whether it still is one.
@@ -269,4 +293,13 @@ impl Membership {
         self.coordinator = Some(coordinator);
         Ok(answer)
     }
+}
+
+/// How many partitions each of these topics has; 0 if it is not there.
+async fn counts(client: &mut KafkaClient, names: &[String]) -> Result<BTreeMap<String, i32>, KafkaError> {
+    let mut counts: BTreeMap<String, i32> = names.iter().map(|name| (name.clone(), 0)).collect();
+    for topic in client.topics_that_exist(names).await? {
+        counts.insert(topic.name, i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX));
+    }
+    Ok(counts)
 }
