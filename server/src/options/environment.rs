@@ -8,7 +8,7 @@ use super::{Given, OptionsError, Source, known_names};
 const PREFIX: &str = "TAFFRAIL_";
 
 /// Variables that have this beginning and are no settings: those of flags, and those that the tests' rigs use.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 16] = [
     "TAFFRAIL_CONFIG",
     "TAFFRAIL_FILE",
     "TAFFRAIL_BIN",
@@ -16,6 +16,8 @@ const OTHERS: [&str; 14] = [
     "TAFFRAIL_NODE_ID",
     "TAFFRAIL_BROKERS",
     "TAFFRAIL_CONTROLLERS",
+    "TAFFRAIL_CONTEXT",
+    "TAFFRAIL_CONTEXTS",
     "TAFFRAIL_CLUSTER_ID",
     "TAFFRAIL_RACK",
     "TAFFRAIL_BOOTSTRAP",

@@ -168,7 +168,7 @@ fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
 fn show(entries: io::Result<Vec<Dumped<'_>>>, visit: &mut Visit<'_>) -> io::Result<()> {
     match entries {
         Ok(entries) => {
-            let _ = entries.into_iter().try_for_each(|entry| visit(entry));
+            let _ = entries.into_iter().try_for_each(visit);
             Ok(())
         }
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {

@@ -141,6 +141,9 @@ fn only(brokers: &[i32], kept: &[Kept]) -> Result<Vec<Vec<i32>>, PlacementError>
 mod tests {
     use super::*;
 
+    /// Number of a partition, and who is to keep it.
+    type Moved = (i32, Option<Vec<i32>>);
+
     fn kept(replicas: &[&[i32]]) -> Vec<Kept> {
         let kept = |(number, replicas): (i32, &&[i32])| Kept {
             partition: ("t".to_owned(), number),
@@ -150,7 +153,7 @@ mod tests {
         (0..).zip(replicas).map(kept).collect()
     }
 
-    fn planned(wish: &Wish, replicas: &[&[i32]]) -> Result<Vec<(i32, Option<Vec<i32>>)>, PlacementError> {
+    fn planned(wish: &Wish, replicas: &[&[i32]]) -> Result<Vec<Moved>, PlacementError> {
         let plan = plan(wish, &kept(replicas))?;
         Ok(plan.into_iter().map(|planned| (planned.to.partition.1, planned.to.replicas)).collect())
     }
