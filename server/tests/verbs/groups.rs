@@ -80,6 +80,7 @@ fn members_read_on_behind_what_was_printed() {
     produce(&up, &["t", "-p", "1"], "e\n");
     assert_eq!(read(&["-e", "--from", "end"]), ["e"], "--from is for where the group has no offset");
     assert_eq!(done(&up, &["topic", "consume", "t", "-g", "h", "-e", "--from", "end"]), "");
+    assert_eq!(committed(&up, "h"), [3, 2], "where it begins is noted, although nothing came");
     assert_eq!(committed(&up, "g"), [3, 2]);
 }
 

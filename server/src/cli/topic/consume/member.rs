@@ -44,7 +44,7 @@ struct Reading<'a> {
     membership: Membership,
     left: Left,
     printer: Printer,
-    /// The offsets behind what was printed, and not committed yet.
+    /// The offsets behind what was printed, or where reading begins, as long as they are not committed.
     printed: BTreeMap<PartitionKey, i64>,
 }
 
@@ -67,8 +67,10 @@ impl Reading<'_> {
         let (from, now_ms) = (self.args.from, time::unix_ms());
         let mut places = from.resolve(&mut self.client, assigned, &BTreeMap::new(), now_ms).await?;
         for place in &mut places {
-            if let Some(committed) = committed.get(&place.partition) {
-                place.offset = committed.offset.clamp(place.start, place.end.max(place.start));
+            match committed.get(&place.partition) {
+                Some(committed) => place.offset = committed.offset.clamp(place.start, place.end.max(place.start)),
+                // Noted even if nothing comes: whoever reads on must not begin elsewhere.
+                None => drop(self.printed.insert(place.partition.clone(), place.offset)),
             }
         }
         self.left.begin(&places);
