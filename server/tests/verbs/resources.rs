@@ -15,7 +15,7 @@ spec:
   clusterRef: {name: any}
   partitions: 3
   replicas: 1
-  config: {retention.ms: 86400000, cleanup.policy: compact}
+  config: {retention.ms: 86400000, cleanup.policy: delete}
 ---
 apiVersion: taffrail.dev/v1alpha1
 kind: Topic
@@ -55,7 +55,7 @@ fn topics_are_made_as_the_file_says_and_then_there_is_no_difference() {
     let applied = data(&up, &["apply", "-f", &larger]);
     let expected = json!([
         {"field": "partitions", "from": "3", "to": "4"},
-        {"field": "config[cleanup.policy]", "from": null, "to": "compact"},
+        {"field": "config[cleanup.policy]", "from": null, "to": "delete"},
         {"field": "config[segment.ms]", "from": "60000", "to": null},
     ]);
     assert_eq!(
@@ -80,7 +80,7 @@ fn what_is_printed_can_be_applied_elsewhere() {
     assert_eq!(data(&other, &["get"]), data(&up, &["get"]));
     assert_eq!(done(&other, &["diff", "-f", &file]).lines().count(), 3);
     let table = done(&other, &["get", "orders"]);
-    assert!(table.ends_with("orders  3           1         cleanup.policy=compact retention.ms=86400000\n"), "{table}");
+    assert!(table.ends_with("orders  3           1         cleanup.policy=delete retention.ms=86400000\n"), "{table}");
 }
 
 #[test]

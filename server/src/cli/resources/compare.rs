@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use taffrail_client::kafka::{KafkaClient, Topic, TopicSetting};
 use taffrail_core::config::Overrides;
+use taffrail_operator::crd::reasons::Reason;
 use taffrail_operator::reconcile::topic::{Action, ObservedTopic, TopicPlan, ValidTopic, build};
 
 /// A topic beside its resource.
@@ -29,9 +30,17 @@ pub(super) struct Difference {
 
 impl Compared {
     fn of(wanted: &ValidTopic, observed: Option<&ObservedTopic>) -> Self {
-        let plan = build(wanted, observed);
+        // Nothing is placed and nothing is deleted here, so a topic that depends on that is left as it is.
+        let left_out =
+            [("assignment", !wanted.assignment.is_empty()), ("deleteDeadline", wanted.delete_deadline_ms.is_some())];
+        if let Some((field, _)) = left_out.iter().find(|(_, is_there)| *is_there) {
+            let problem = format!("spec.{field} is for an operator or `taffrail up`: nothing is done about this topic");
+            let (plan, differences) = (TopicPlan::default(), Vec::new());
+            return Self { name: wanted.name.clone(), plan, differences, problem: Some(problem) };
+        }
+        let plan = build(wanted, observed, 0);
         let differences = match plan.actions.first() {
-            Some(Action::Create { partitions, replicas, config }) => created(*partitions, *replicas, config),
+            Some(Action::Create { partitions, replicas, config, .. }) => created(*partitions, *replicas, config),
             _ => plan
                 .drift
                 .iter()
@@ -43,7 +52,7 @@ impl Compared {
                 .collect(),
         };
         let problem = plan.stall.as_ref().map(|stall| match (stall.reason, observed) {
-            ("ReplicasCannotChange", Some(observed)) => format!(
+            (Reason::ReplicasCannotChange, Some(observed)) => format!(
                 "it has {} replicas of each partition; `taffrail cluster move` gives it others",
                 observed.replicas
             ),
@@ -105,6 +114,7 @@ fn observed(topic: &Topic, settings: &[TopicSetting]) -> ObservedTopic {
         min_isr_margin: 0,
         troubled: Vec::new(),
         config: own(settings),
+        misplaced: Vec::new(),
     }
 }
 
@@ -139,6 +149,7 @@ mod tests {
             min_isr_margin: 0,
             troubled: Vec::new(),
             config: config.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            misplaced: Vec::new(),
         }
     }
 
@@ -174,6 +185,9 @@ mod tests {
         }
         let (word, _, problem) = told("partitions: 1, replicas: 1", Some(there(3, 1, &[])));
         assert!(word == "differs" && problem.unwrap().contains("cannot be taken away"));
+        let deadline = "deleteDeadline: '2020-01-01T00:00:00Z'";
+        let (word, _, problem) = told(deadline, None);
+        assert!(word == "differs" && problem.unwrap().starts_with("spec.deleteDeadline is for an operator"));
         let (_, _, problem) = told("replicas: 3", Some(there(3, 1, &[])));
         assert!(problem.unwrap().contains("`taffrail cluster move` gives it others"));
     }

@@ -95,7 +95,7 @@ async fn carry_out(
 ) -> Result<Vec<Result<String, KafkaError>>, KafkaError> {
     let mut new = Vec::new();
     for Compared { name, plan, .. } in compared {
-        if let Some(Action::Create { partitions, replicas, config }) = plan.actions.first() {
+        if let Some(Action::Create { partitions, replicas, config, .. }) = plan.actions.first() {
             new.push(NewTopic {
                 name: name.clone(),
                 partitions: *partitions,
@@ -121,7 +121,7 @@ async fn carry_out(
 async fn change(client: &mut KafkaClient, name: &str, actions: &[Action]) -> Result<(), KafkaError> {
     for action in actions {
         match action {
-            Action::Grow { partitions } => client.create_partitions(name, *partitions).await?,
+            Action::Grow { partitions, .. } => client.create_partitions(name, *partitions).await?,
             Action::Configure { changes } => {
                 let changes: Vec<ConfigChange> = changes
                     .iter()
@@ -133,7 +133,7 @@ async fn change(client: &mut KafkaClient, name: &str, actions: &[Action]) -> Res
                 client.alter_topic(name, &changes, false).await?;
             }
             // Nothing is deleted, and what moves replicas is not planned here.
-            Action::Create { .. } | Action::Replicate { .. } | Action::Delete => {}
+            Action::Create { .. } | Action::Assign { .. } | Action::Replicate { .. } | Action::Delete => {}
         }
     }
     Ok(())
