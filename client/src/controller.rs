@@ -1,11 +1,12 @@
 //! Calls to the controllers, tried again until a deadline.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
-use taffrail_core::control::{Command, ControlError};
+use taffrail_core::control::{Command, ControlError, JudgeRestart, Reply, RestartVerdict, SmallPartitions};
 use taffrail_core::errors::ErrorCode;
-use taffrail_core::ids::Uuid;
+use taffrail_core::ids::{BrokerId, Uuid};
 use taffrail_protocol::rpc::{
     CallError, Committed, ControllerCalls, ControllerStatus, Controllers, MetadataStream, Quorum, VoterChange,
 };
@@ -40,6 +41,26 @@ impl ControllerClient {
     /// The refusal of the command as a whole; REQUEST_TIMED_OUT if no controller answered in time.
     pub async fn propose(&self, command: &Command, timeout: Duration) -> Result<Committed, ControlError> {
         self.call(timeout, |controller| async move { controller.propose(command).await }).await
+    }
+
+    /// Whether `brokers` may be taken down together; of none, which partitions are below their minimum as it is.
+    ///
+    /// # Errors
+    /// REQUEST_TIMED_OUT if no controller answered in time.
+    pub async fn judge_restart(
+        &self,
+        brokers: BTreeSet<BrokerId>,
+        policy: SmallPartitions,
+        timeout: Duration,
+    ) -> Result<RestartVerdict, ControlError> {
+        let question = Command::JudgeRestart(JudgeRestart { brokers, policy });
+        match self.propose(&question, timeout).await?.reply {
+            Reply::RestartJudged(verdict) => Ok(verdict),
+            other => {
+                let text = format!("the controller gave an answer to another question: {other:?}");
+                Err(ControlError::new(ErrorCode::UnknownServerError, text))
+            }
+        }
     }
 
     /// Who votes and how far each controller is, as the active one sees it.

@@ -111,6 +111,9 @@ impl KafkaClient {
             };
             topics.into_iter().map(topic).collect()
         });
+        if !self.addresses.contains_key(&broker) {
+            self.metadata(Some(&[])).await?;
+        }
         let request = DescribeLogDirsRequest::default().with_topics(topics);
         let answer = self.ask(broker, DESCRIBE_LOG_DIRS, &request).await?;
         check(format!("directories of broker {broker}"), answer.error_code, None)?;

@@ -26,20 +26,30 @@ const FETCH: VersionRange = VersionRange { min: 4, max: 12 };
 /// How long a broker may wait for records.
 const WAIT_MS: i32 = 500;
 
-/// Most bytes of a partition in an answer; a larger batch comes alone.
-const PARTITION_BYTES_MAX: i32 = 4 << 20;
-
-/// Most bytes of an answer.
-const ANSWER_BYTES_MAX: i32 = 16 << 20;
-
-/// Partitions' answers that wait to be read.
-const ANSWERS_MAX: usize = 8;
-
 /// No session of fetches is asked for (KIP-227).
 const NO_SESSION: i32 = -1;
 
+/// How much is fetched before it is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct FetchLimits {
+    /// Most bytes of a partition in an answer; a larger batch comes alone.
+    pub partition_bytes_max: i32,
+    /// Most bytes of an answer.
+    pub answer_bytes_max: i32,
+    /// Partitions' answers that wait to be read.
+    pub answers_max: usize,
+}
+
+impl Default for FetchLimits {
+    /// For who reads all that there is.
+    fn default() -> Self {
+        Self { partition_bytes_max: 4 << 20, answer_bytes_max: 16 << 20, answers_max: 8 }
+    }
+}
+
 /// The consumer.
 pub struct Consumer {
+    limits: FetchLimits,
     /// The next offset of each partition.
     positions: BTreeMap<PartitionKey, i64>,
     fetching: Option<Fetching>,
@@ -113,7 +123,12 @@ impl Fetched {
 impl Consumer {
     /// A consumer that begins at these offsets.
     pub fn new(positions: BTreeMap<PartitionKey, i64>) -> Self {
-        Self { positions, fetching: None }
+        Self::with_limits(positions, FetchLimits::default())
+    }
+
+    /// The same for who reads a little.
+    pub fn with_limits(positions: BTreeMap<PartitionKey, i64>, limits: FetchLimits) -> Self {
+        Self { limits, positions, fetching: None }
     }
 
     /// The next offset of each partition.
@@ -139,7 +154,7 @@ impl Consumer {
         loop {
             let fetching = match &mut self.fetching {
                 Some(fetching) => fetching,
-                None => match Fetching::start(client, &self.positions).await {
+                None => match Fetching::start(client, &self.positions, self.limits).await {
                     Ok(fetching) => self.fetching.insert(fetching),
                     Err(error) => {
                         patience.after(error).await?;
@@ -166,8 +181,12 @@ impl Consumer {
 }
 
 impl Fetching {
-    async fn start(client: &mut KafkaClient, positions: &BTreeMap<PartitionKey, i64>) -> Result<Self, KafkaError> {
-        let (sender, answers) = mpsc::channel(ANSWERS_MAX);
+    async fn start(
+        client: &mut KafkaClient,
+        positions: &BTreeMap<PartitionKey, i64>,
+        limits: FetchLimits,
+    ) -> Result<Self, KafkaError> {
+        let (sender, answers) = mpsc::channel(limits.answers_max);
         let mut fetching = Self { answers, tasks: Vec::new() };
         let partitions: Vec<PartitionKey> = positions.keys().cloned().collect();
         for (broker, led) in client.leaders(&partitions).await? {
@@ -177,6 +196,7 @@ impl Fetching {
                 broker,
                 connection,
                 timeout: client.timeout,
+                limits,
                 positions: positions.collect(),
                 sender: sender.clone(),
             };
@@ -191,6 +211,7 @@ struct Fetcher {
     broker: i32,
     connection: Connection,
     timeout: Duration,
+    limits: FetchLimits,
     positions: Vec<(PartitionKey, i64)>,
     sender: mpsc::Sender<Result<Fetched, KafkaError>>,
 }
@@ -246,13 +267,13 @@ impl Fetcher {
             let partition = FetchPartition::default()
                 .with_partition(*partition)
                 .with_fetch_offset(*offset)
-                .with_partition_max_bytes(PARTITION_BYTES_MAX);
+                .with_partition_max_bytes(self.limits.partition_bytes_max);
             FetchTopic::default().with_topic(topic_name(topic)).with_partitions(vec![partition])
         });
         FetchRequest::default()
             .with_max_wait_ms(WAIT_MS)
             .with_min_bytes(1)
-            .with_max_bytes(ANSWER_BYTES_MAX)
+            .with_max_bytes(self.limits.answer_bytes_max)
             .with_session_epoch(NO_SESSION)
             .with_topics(topics.collect())
     }

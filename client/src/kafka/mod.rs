@@ -29,7 +29,7 @@ use taffrail_runtime::time;
 
 pub use self::cluster::{ClusterBroker, ClusterInfo, LogDir};
 pub use self::connection::{ConnectionError, KafkaConnection};
-pub use self::consumer::{Consumer, Fetched};
+pub use self::consumer::{Consumer, FetchLimits, Fetched};
 use self::error::check;
 pub use self::error::{DamageError, KafkaError};
 pub use self::groups::{CommittedOffset, Group, GroupMember, ListedGroup};

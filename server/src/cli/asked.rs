@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use clap::Args;
 use taffrail_client::controller::ControllerClient;
-use taffrail_core::control::{Command, JudgeRestart, Reply, RestartVerdict, SmallPartitions};
+use taffrail_core::control::{Command, Reply, RestartVerdict, SmallPartitions};
 use taffrail_core::ids::BrokerId;
 use taffrail_core::image::MetadataImage;
 use taffrail_protocol::rpc::Update;
@@ -80,10 +80,7 @@ impl Asked {
         brokers: BTreeSet<BrokerId>,
         policy: SmallPartitions,
     ) -> anyhow::Result<RestartVerdict> {
-        match self.propose(Command::JudgeRestart(JudgeRestart { brokers, policy })).await? {
-            Reply::RestartJudged(verdict) => Ok(verdict),
-            other => bail!("the controller gave an answer to another question: {other:?}"),
-        }
+        Ok(self.client.judge_restart(brokers, policy, self.timeout).await?)
     }
 
     /// The metadata as they are now.
