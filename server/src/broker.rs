@@ -4,6 +4,7 @@
 //! and clients that connect wait.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{open_files, signal, task, time};
 
 use crate::cli::BrokerArgs;
+use crate::console::{self, Console, ConsoleParts};
 use crate::exit::Exit;
 use crate::http::{self, Health};
 use crate::nodes;
@@ -92,6 +94,7 @@ fn distinct(listeners: &[ExtraListener]) -> anyhow::Result<Vec<ExtraListener>> {
 async fn run_until_told(plan: &Plan, dir: &DataDir, loggers: Arc<LogLevels>) -> anyhow::Result<Exit> {
     let mut told = task::spawn(signal::terminate());
     let socket = listen(plan.options.listen, "--listen").await?;
+    let bound = socket.local_addr()?;
     let mut extra = Vec::new();
     for ExtraListener { name, address, .. } in &plan.extra {
         extra.push((name.clone(), listen(*address, "--listener").await?));
@@ -100,10 +103,14 @@ async fn run_until_told(plan: &Plan, dir: &DataDir, loggers: Arc<LogLevels>) -> 
     if let MetricsAddress::At(address) = plan.options.metrics {
         task::spawn(http::serve(listen(address, "--metrics").await?, health.clone(), stop.clone()));
     }
+    let console_socket = console::socket_of_broker(plan.options.console).await?;
     let mut broker = match select(pin!(start(plan, dir, (socket, extra), &health, loggers)), &mut told).await {
         Either::Left((broker, _)) => broker?,
         Either::Right(_) => bail!("told to stop while starting: the next start recovers what was not closed"),
     };
+    if let Some(socket) = console_socket {
+        task::spawn(console_of(plan, &broker, bound)?.serve(socket, stop.clone()));
+    }
     let end = match select(&mut told, pin!(broker.failed())).await {
         Either::Left((Ok(Ok(signal)), _)) => Ok(signal),
         Either::Left((told, _)) => Err(RoleEnd::Signals(format!("{told:?}"))),
@@ -118,6 +125,17 @@ async fn run_until_told(plan: &Plan, dir: &DataDir, loggers: Arc<LogLevels>) -> 
     stopped?;
     tracing::info!(signal, took_ms = stopping.elapsed().as_millis() as u64, "stopped; everything is on disk");
     Ok(Exit::Done)
+}
+
+/// The console of this process.
+fn console_of(plan: &Plan, broker: &BrokerRole, bound: SocketAddr) -> anyhow::Result<Console> {
+    let (host, port) = plan.options.advertised(bound);
+    Ok(Console::new(ConsoleParts {
+        broker: broker.handle(),
+        bootstrap: vec![nodes::address(&host, port)],
+        controllers: plan.controllers.clone(),
+        hosts: plan.options.console_hosts.clone(),
+    })?)
 }
 
 /// Brings the broker into its cluster, and takes clients.

@@ -3,6 +3,7 @@
 mod broker;
 mod cli;
 mod commands_page;
+mod console;
 mod controller;
 mod docs;
 mod exit;

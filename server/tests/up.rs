@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use common::{Up, command};
+use common::{Up, command, get};
 use rustix::process::{Pid, Signal, kill_process};
 use taffrail_runtime::{net, task, time};
 
@@ -17,7 +17,7 @@ use taffrail_runtime::{net, task, time};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Lines that `up` may print.
-const SUMMARY_LINES_MAX: usize = 10;
+const SUMMARY_LINES_MAX: usize = 11;
 
 impl Up {
     /// Sends a signal and waits for the end; gives the log.
@@ -64,25 +64,6 @@ impl Up {
             task::block_on_current_thread(time::sleep(Duration::from_millis(50))).unwrap();
         }
     }
-}
-
-/// The whole answer to a GET.
-fn get(address: &str, path: &str) -> std::io::Result<String> {
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    task::block_on_current_thread(async {
-        let mut stream = net::connect(address).await?;
-        stream.split().1.write_vectored(&[std::io::IoSlice::new(request.as_bytes())], false).await?;
-        let mut answer = bytes::BytesMut::new();
-        loop {
-            stream.readable().await?;
-            answer.reserve(64 << 10);
-            match stream.try_read_buf(&mut answer) {
-                Ok(0) => return Ok(String::from_utf8_lossy(&answer).into_owned()),
-                Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return Err(error),
-                _ => {}
-            }
-        }
-    })?
 }
 
 fn topic(name: &str, spec: &str) -> String {

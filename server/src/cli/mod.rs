@@ -28,9 +28,11 @@ use crate::exit::Exit;
 use crate::options::{Given, OptionsError, Sources};
 use crate::roles::{BROKERS_MAX, ExtraListener};
 
+pub(crate) use cluster::{Report, circumstances, ids, verdict_data};
 pub(crate) use completion::answer as answer_shell;
 pub(crate) use log::ImportArgs;
 pub(crate) use output::{Format, print, table, tell, write};
+pub(crate) use position::{GRAMMAR as PLACES, Place, Position};
 
 /// A replicated log that Kafka clients speak to: broker, controller and operator in one binary.
 #[derive(Parser, Debug)]
@@ -111,6 +113,9 @@ pub(crate) struct SettingsArgs {
     /// Address of /metrics, /healthz and /readyz, or off [default: 127.0.0.1:9404]
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<String>,
+    /// Address of the console, or off [default: 127.0.0.1:9405 for `up`, off for `broker`]
+    #[arg(long, value_name = "ADDRESS")]
+    console: Option<String>,
     /// Keep everything in a temporary directory that is removed at exit
     #[arg(long)]
     ephemeral: bool,
@@ -134,6 +139,7 @@ impl SettingsArgs {
             ("--listen", "listen", &self.listen),
             ("--advertise", "advertise", &self.advertise),
             ("--metrics", "metrics", &self.metrics),
+            ("--console", "console", &self.console),
             ("--log-filter", "log_filter", &self.log_filter),
             ("--log-format", "log_format", &self.log_format),
         ];

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use taffrail_client::kafka::{KafkaClient, KafkaError, OffsetAt, PartitionKey};
 
 /// What may be written.
-pub(super) const GRAMMAR: &str = "start, end, an offset, start+COUNT, end-COUNT, @TIME (RFC 3339, or milliseconds since 1970), or @-AGE \
+pub(crate) const GRAMMAR: &str = "start, end, an offset, start+COUNT, end-COUNT, @TIME (RFC 3339, or milliseconds since 1970), or @-AGE \
      such as @-15m (s, m, h, d)";
 
 /// What a place is counted from.
@@ -40,8 +40,11 @@ pub(crate) struct Position {
 pub(crate) struct NoPosition;
 
 impl Position {
+    /// The first offset.
+    pub(crate) const START: Self = Self { base: Base::Start, shift: 0 };
+
     /// Whether it is counted from where a group is.
-    pub(super) fn is_current(self) -> bool {
+    pub(crate) fn is_current(self) -> bool {
         self.base == Base::Current
     }
 
@@ -50,7 +53,7 @@ impl Position {
     ///
     /// # Errors
     /// When a leader does not tell.
-    pub(super) async fn resolve(
+    pub(crate) async fn resolve(
         self,
         client: &mut KafkaClient,
         partitions: &[PartitionKey],
@@ -83,14 +86,14 @@ impl Position {
 
 /// A place in one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) partition: PartitionKey,
+pub(crate) struct Place {
+    pub(crate) partition: PartitionKey,
     /// Where the partition begins.
-    pub(super) start: i64,
+    pub(crate) start: i64,
     /// Where it ends.
-    pub(super) end: i64,
+    pub(crate) end: i64,
     /// The place, between these two.
-    pub(super) offset: i64,
+    pub(crate) offset: i64,
 }
 
 impl FromStr for Position {

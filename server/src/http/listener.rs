@@ -15,30 +15,26 @@ use super::places::{Place, Places};
 /// Pause after a connection could not be taken, for instance for want of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Connections at a time; more are closed at once.
-const CONNECTIONS_MAX: usize = 64;
-
-/// How long a connection may be silent. Who scrapes once a minute keeps its connection.
-const SILENCE_MAX: Duration = Duration::from_secs(150);
-
 /// How long a client may take nothing of its answer.
 const STALL_MAX: Duration = Duration::from_secs(10);
 
 /// See the module.
-pub(super) struct Listener {
+pub(crate) struct Listener {
     socket: TcpListener,
     places: Places,
+    silence_max: Duration,
 }
 
 /// A connection, and the place that it takes.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: Unstalled,
     _place: Place,
 }
 
 impl Listener {
-    pub(super) fn new(socket: TcpListener) -> Self {
-        Self { socket, places: Places::new(CONNECTIONS_MAX) }
+    /// Takes so many connections at a time, and closes more at once; each may be silent for `silence_max`.
+    pub(crate) fn new(socket: TcpListener, connections_max: usize, silence_max: Duration) -> Self {
+        Self { socket, places: Places::new(connections_max), silence_max }
     }
 }
 
@@ -51,13 +47,11 @@ impl axum::serve::Listener for Listener {
             match self.socket.accept().await.and_then(|(stream, peer)| Ok((stream.attach()?, peer))) {
                 Ok((stream, peer)) => {
                     let Some(place) = self.places.take() else { continue };
-                    return (
-                        Connection { stream: Unstalled::new(stream, SILENCE_MAX, STALL_MAX), _place: place },
-                        peer,
-                    );
+                    let stream = Unstalled::new(stream, self.silence_max, STALL_MAX);
+                    return (Connection { stream, _place: place }, peer);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection to the metrics address could not be taken");
+                    tracing::warn!(%error, "a connection over HTTP could not be taken");
                     time::sleep(ACCEPT_RETRY).await;
                 }
             }

@@ -31,8 +31,15 @@ use taffrail_runtime::time;
 use controllers::ControllerMetrics;
 pub(crate) use controllers::table as controllers_table;
 use exposition::{Exposition, Source};
-use listener::Listener;
-use places::Places;
+pub(crate) use listener::Listener;
+pub(crate) use places::Places;
+pub(crate) use query::pairs;
+
+/// Connections at a time.
+const CONNECTIONS_MAX: usize = 64;
+
+/// How long a connection may be silent. Who scrapes once a minute keeps its connection.
+const SILENCE_MAX: Duration = Duration::from_secs(150);
 
 /// Scrapes at a time; who comes while there are so many is told to come again.
 const SCRAPES_MAX: usize = 4;
@@ -142,7 +149,8 @@ pub(crate) async fn serve(listener: TcpListener, health: Health, stop: Shutdown)
         .route("/metrics", get(metrics))
         .route("/metrics/summary", get(summary))
         .with_state(health);
-    axum::serve(Listener::new(listener), router).with_graceful_shutdown(async move { stop.triggered().await }).await
+    let listener = Listener::new(listener, CONNECTIONS_MAX, SILENCE_MAX);
+    axum::serve(listener, router).with_graceful_shutdown(async move { stop.triggered().await }).await
 }
 
 async fn ready(State(health): State<Health>) -> Response {

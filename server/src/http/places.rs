@@ -5,22 +5,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Places, shared by their clones.
 #[derive(Clone)]
-pub(super) struct Places {
+pub(crate) struct Places {
     free: Arc<AtomicUsize>,
 }
 
 /// A place that was taken; it is free again when this is dropped.
-pub(super) struct Place {
+pub(crate) struct Place {
     free: Arc<AtomicUsize>,
 }
 
 impl Places {
-    pub(super) fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         Self { free: Arc::new(AtomicUsize::new(count)) }
     }
 
     /// Takes a place; `None` if all are taken.
-    pub(super) fn take(&self) -> Option<Place> {
+    pub(crate) fn take(&self) -> Option<Place> {
         let taken = self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, |free| free.checked_sub(1));
         taken.ok().map(|_| Place { free: Arc::clone(&self.free) })
     }

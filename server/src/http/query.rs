@@ -1,4 +1,5 @@
-//! What the address of a scrape asks for: `/metrics?granularity=topic&topics=orders.*&groups=...&names=kafka,taffrail`.
+//! What addresses ask for behind their question mark; and what that of a scrape may ask for:
+//! `/metrics?granularity=topic&topics=orders.*&groups=...&names=kafka,taffrail`.
 
 use taffrail_broker::{Granularity, ScrapeOptions};
 use taffrail_core::metric::Dialect;
@@ -11,9 +12,8 @@ const SERIES_MAX: usize = 2_000_000;
 /// # Errors
 /// A sentence that names the parameter and what it may be.
 pub(super) fn apply(options: &mut ScrapeOptions, query: &str) -> Result<(), String> {
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let value = decoded(value).ok_or_else(|| format!("{name}: the value is not UTF-8, or its escapes are cut"))?;
+    for pair in pairs(query) {
+        let (name, value) = pair?;
         let filter = || ScrapeOptions::filter(&value).map(Some).map_err(|error| format!("{name}: {error}"));
         match name {
             "granularity" => {
@@ -41,6 +41,17 @@ pub(super) fn apply(options: &mut ScrapeOptions, query: &str) -> Result<(), Stri
         }
     }
     Ok(())
+}
+
+/// The names in a query, and their values as they were before they were made part of an address.
+///
+/// Each that cannot have been one is a sentence that names the parameter.
+pub(crate) fn pairs(query: &str) -> impl Iterator<Item = Result<(&str, String), String>> {
+    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let value = decoded(value).ok_or_else(|| format!("{name}: the value is not UTF-8, or its escapes are cut"))?;
+        Ok((name, value))
+    })
 }
 
 /// A value as it was before it was made part of an address.

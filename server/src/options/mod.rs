@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use taffrail_core::config::{self, ConfigError, Overrides, Scope, Setting};
 
-pub(crate) use typed::{LogFormat, MetricsAddress, Options};
+pub(crate) use typed::{ConsoleAddress, LogFormat, MetricsAddress, Options};
 
 /// Who gave a value, weakest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

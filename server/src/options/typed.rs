@@ -28,6 +28,17 @@ pub(crate) enum MetricsAddress {
     At(SocketAddr),
 }
 
+/// Where the console is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConsoleAddress {
+    /// Nowhere.
+    Off,
+    /// Where the command thinks best.
+    Auto,
+    /// At this address.
+    At(SocketAddr),
+}
+
 /// The settings of a process, typed.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -35,6 +46,10 @@ pub(crate) struct Options {
     pub(crate) advertise: Option<(String, u16)>,
     /// File with the secret that all processes of the cluster share.
     pub(crate) cluster_secret_file: Option<PathBuf>,
+    /// Where the console is.
+    pub(crate) console: ConsoleAddress,
+    /// Names under which browsers reach it.
+    pub(crate) console_hosts: Vec<String>,
     /// Everything that outlives the process.
     pub(crate) data_dir: PathBuf,
     /// Whether it does not outlive it after all.
@@ -73,6 +88,13 @@ impl Options {
             "off" => MetricsAddress::Off,
             address => MetricsAddress::At(resolve_address(address).map_err(|error| refused("metrics", &error))?),
         };
+        let console = match text("console").as_str() {
+            "off" => ConsoleAddress::Off,
+            "auto" => ConsoleAddress::Auto,
+            address => ConsoleAddress::At(resolve_address(address).map_err(|error| refused("console", &error))?),
+        };
+        let console_hosts = text("console_hosts");
+        let console_hosts = console_hosts.split(',').map(str::trim).filter(|name| !name.is_empty());
         let advertise = match text("advertise") {
             address if address.is_empty() => None,
             address => Some(
@@ -83,6 +105,8 @@ impl Options {
         Ok(Self {
             advertise,
             cluster_secret_file: Some(text("cluster_secret_file")).filter(|path| !path.is_empty()).map(PathBuf::from),
+            console,
+            console_hosts: console_hosts.map(str::to_owned).collect(),
             data_dir: PathBuf::from(text("data_dir")),
             ephemeral: text("ephemeral").eq_ignore_ascii_case("true"),
             listen: resolve_address(&text("listen")).map_err(|error| refused("listen", &error))?,
@@ -148,7 +172,17 @@ mod tests {
         let options = resolve(&[]).unwrap();
         assert!(options.listen.ip().is_loopback());
         assert_eq!(options.metrics, MetricsAddress::At("127.0.0.1:9404".parse().unwrap()));
+        assert_eq!(options.console, ConsoleAddress::Auto);
         assert_eq!(options.advertised(options.listen), ("127.0.0.1".to_owned(), 9092));
+    }
+
+    #[test]
+    fn the_console_is_where_it_is_said_to_be() {
+        let options = |flags: &[(&str, &str)]| resolve(flags).unwrap();
+        assert_eq!(options(&[("console", "off")]).console, ConsoleAddress::Off);
+        let at = ConsoleAddress::At("127.0.0.1:9000".parse().unwrap());
+        assert_eq!(options(&[("console", "127.0.0.1:9000")]).console, at);
+        assert_eq!(options(&[("console_hosts", "a.example, b")]).console_hosts, ["a.example", "b"]);
     }
 
     #[test]
@@ -174,7 +208,8 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_with_who_gave_them() {
-        let cases: [(&[(&str, &str)], &str); 6] = [
+        let cases: [(&[(&str, &str)], &str); 7] = [
+            (&[("console", "on")], "--console: console is 'on', and host:port is needed"),
             (&[("listen", "nine")], "--listen: listen is 'nine', and host:port is needed, such as 127.0.0.1:9092"),
             (&[("advertise", "host")], "--advertise: advertise is 'host', and host:port is needed"),
             (&[("shards", "0")], "--shards: Invalid value 0 for configuration shards: Value must be at least 1"),

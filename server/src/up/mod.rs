@@ -26,6 +26,7 @@ use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{open_files, signal, task, time};
 
 use crate::cli::{UpArgs, context};
+use crate::console::{self, Console, ConsoleParts};
 use crate::exit::{self, Exit};
 use crate::http::{self, Health};
 use crate::nodes;
@@ -109,10 +110,12 @@ struct Running {
     operator: task::JoinHandle<()>,
     /// Serves the brokers' connections.
     _shards: Arc<Shards>,
-    /// Ends the operator and the metrics address.
+    /// Ends the operator, the metrics address and the console.
     stop: Shutdown,
     /// Where metrics are.
     metrics: Option<SocketAddr>,
+    /// Where the console is.
+    console: Option<SocketAddr>,
 }
 
 impl Running {
@@ -151,6 +154,7 @@ async fn up(plan: &Plan<'_>, desired: Desired, started: time::Instant) -> anyhow
         clients: &running.brokers.advertised,
         controllers: plan.sizes.controllers,
         metrics: running.metrics,
+        console: running.console,
         data: plan.dir,
         files: &plan.args.files,
         pass: &first,
@@ -181,6 +185,8 @@ async fn start(plan: &Plan<'_>, desired: Desired, health: &Health) -> anyhow::Re
         MetricsAddress::At(address) => Some(listen(address, "--metrics").await?),
     };
     let metrics = listener.as_ref().map(TcpListener::local_addr).transpose()?;
+    let console_socket = console::socket_of_up(options.console).await?;
+    let console = console_socket.as_ref().map(TcpListener::local_addr).transpose()?;
     let stop = Shutdown::new();
     if let Some(listener) = listener {
         task::spawn(http::serve(listener, health.clone(), stop.clone()));
@@ -201,15 +207,25 @@ async fn start(plan: &Plan<'_>, desired: Desired, health: &Health) -> anyhow::Re
     let mut brokers = Brokers::start(opened, quorum.cluster_id().await, &members, &shards, loggers).await?;
     brokers.tell(health);
 
-    let platform = platform(ControllerClient::new(members)?, &brokers.first());
+    let platform = platform(ControllerClient::new(members.clone())?, &brokers.first());
     let mut operator = LocalOperator::new(platform, args.files.clone(), desired);
     let first = operator.pass().await?;
     first.log(&local::Pass::default());
-    let groups = LocalGroups::at(brokers.places()?);
+    let places = brokers.places()?;
+    let groups = LocalGroups::at(places.clone());
     brokers.serve();
     health.set_ready(true);
+    if let Some(socket) = console_socket {
+        let parts = ConsoleParts {
+            broker: brokers.first(),
+            bootstrap: places.into_values().collect(),
+            controllers: members,
+            hosts: options.console_hosts.clone(),
+        };
+        task::spawn(Console::new(parts)?.serve(socket, stop.clone()));
+    }
     let operator = task::spawn(operator.run(first.clone(), groups, stop.clone()));
-    Ok((Running { quorum, brokers, operator, _shards: shards, stop, metrics }, first))
+    Ok((Running { quorum, brokers, operator, _shards: shards, stop, metrics, console }, first))
 }
 
 impl Running {

@@ -16,13 +16,14 @@ use crate::roles::DataDir;
 /// Topics that are named; the rest is counted.
 const TOPICS_NAMED: usize = 4;
 
-/// What runs, where the data are, and what to try next: at most ten lines.
+/// What runs, where the data are, and what to try next: at most eleven lines.
 pub(super) struct Summary<'a> {
     pub(super) cluster_id: Uuid,
     /// Where the brokers are, in their order.
     pub(super) clients: &'a [(String, u16)],
     pub(super) controllers: i32,
     pub(super) metrics: Option<SocketAddr>,
+    pub(super) console: Option<SocketAddr>,
     pub(super) data: &'a DataDir,
     pub(super) files: &'a [PathBuf],
     pub(super) pass: &'a Pass,
@@ -113,6 +114,9 @@ impl fmt::Display for Summary<'_> {
         writeln!(f, "  clients  {bootstrap}   (bootstrap.servers of any Kafka client)")?;
         if let Some(nodes) = self.nodes() {
             writeln!(f, "  nodes    {nodes}")?;
+        }
+        if let Some(console) = self.console {
+            writeln!(f, "  console  http://{console}/")?;
         }
         if let Some(metrics) = self.metrics {
             writeln!(f, "  metrics  http://{metrics}/metrics")?;

@@ -5,6 +5,8 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
+use taffrail_runtime::{net, task};
+
 /// A running `taffrail up`, killed when it is dropped.
 pub(crate) struct Up {
     pub(crate) child: Child,
@@ -15,7 +17,11 @@ pub(crate) struct Up {
 
 pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail"));
-    command.env_clear().arg("up").args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]).args(args);
+    command
+        .env_clear()
+        .arg("up")
+        .args(["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--console", "127.0.0.1:0"])
+        .args(args);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -57,4 +63,23 @@ impl Drop for Up {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The whole answer to a GET.
+pub(crate) fn get(address: &str, path: &str) -> std::io::Result<String> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    task::block_on_current_thread(async {
+        let mut stream = net::connect(address).await?;
+        stream.split().1.write_vectored(&[std::io::IoSlice::new(request.as_bytes())], false).await?;
+        let mut answer = bytes::BytesMut::new();
+        loop {
+            stream.readable().await?;
+            answer.reserve(64 << 10);
+            match stream.try_read_buf(&mut answer) {
+                Ok(0) => return Ok(String::from_utf8_lossy(&answer).into_owned()),
+                Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return Err(error),
+                _ => {}
+            }
+        }
+    })?
 }

@@ -15,6 +15,20 @@ pub(super) const SETTINGS: &[Setting] = &[
         )
         .valid(Valid::NonEmpty)
         .process(),
+    Setting::text("console", "auto")
+        .doc(
+            "Address of the console, which shows the cluster and its records to whoever reaches it; off turns it off. auto is \
+             127.0.0.1:9405, or any free port if that is taken, for `taffrail up`, and off for `taffrail broker`.",
+        )
+        .valid(Valid::NonEmpty)
+        .process(),
+    Setting::list("console_hosts", "")
+        .doc(
+            "Names under which browsers reach the console, such as that of a proxy before it, beside localhost and addresses; * \
+             is any name, and gives up the protection from DNS rebinding.",
+        )
+        .items(&[], true)
+        .process(),
     Setting::text("data_dir", "./taffrail-data")
         .doc("Directory that holds everything that outlives the process.")
         .valid(Valid::NonEmpty)

@@ -66,7 +66,7 @@ pub(super) async fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
 }
 
 /// A verdict for programs.
-pub(super) fn verdict_data(brokers: &BTreeSet<BrokerId>, verdict: &RestartVerdict) -> Value {
+pub(crate) fn verdict_data(brokers: &BTreeSet<BrokerId>, verdict: &RestartVerdict) -> Value {
     let partition = |partition: &AffectedPartition| {
         let behind =
             |behind: &Behind| json!({ "broker": behind.broker.0, "away": behind.is_away, "records": behind.records });
@@ -115,11 +115,15 @@ fn more(count: usize, listed: usize) -> Option<String> {
     (count > listed).then(|| format!("  and {} more", count - listed))
 }
 
-/// One partition: who is in sync, how many must be, and who is missing by how much.
 fn partition_text(partition: &AffectedPartition) -> String {
-    let AffectedPartition { topic, partition: number, leader, isr, min_in_sync, behind } = partition;
+    format!("{}-{}: {}", partition.topic, partition.partition, circumstances(partition))
+}
+
+/// Of one partition, who leads, who is in sync, how many must be, and who is missing by how much.
+pub(crate) fn circumstances(partition: &AffectedPartition) -> String {
+    let AffectedPartition { leader, isr, min_in_sync, behind, .. } = partition;
     let leader = if *leader == BrokerId::NONE { "led by nobody".to_owned() } else { format!("led by {leader}") };
-    let mut text = format!("{topic}-{number}: {leader}, in sync {}, minimum {min_in_sync}", ids(isr.iter().copied()));
+    let mut text = format!("{leader}, in sync {}, minimum {min_in_sync}", ids(isr.iter().copied()));
     for Behind { broker, is_away, records } in behind {
         text += &match (is_away, records) {
             (true, _) => format!("; broker {broker} is away"),

@@ -30,24 +30,32 @@ pub(super) async fn run(args: &AskArgs) -> anyhow::Result<Exit> {
 
 /// How a cluster is.
 #[derive(Debug, PartialEq, Eq)]
-struct Report {
-    active: Option<i32>,
-    voters: usize,
-    missing_voters: Vec<i32>,
+pub(crate) struct Report {
+    /// The active controller.
+    pub(crate) active: Option<i32>,
+    /// Controllers with a vote.
+    pub(crate) voters: usize,
+    /// Those of them that do not answer.
+    pub(crate) missing_voters: Vec<i32>,
     brokers: usize,
     fenced: Vec<BrokerId>,
-    draining: Vec<BrokerId>,
+    /// Brokers that are to lose their replicas.
+    pub(crate) draining: Vec<BrokerId>,
     partitions: usize,
-    leaderless: usize,
-    under_replicated: usize,
+    /// Partitions that nobody leads.
+    pub(crate) leaderless: usize,
+    /// Partitions with replicas out of sync, those without a leader among them.
+    pub(crate) under_replicated: usize,
     below_minimum: usize,
-    moving: usize,
+    /// Partitions whose replicas are being changed.
+    pub(crate) moving: usize,
     /// Replicas that are still on brokers that are to be drained.
-    to_drain: usize,
+    pub(crate) to_drain: usize,
 }
 
 impl Report {
-    fn of(image: &MetadataImage, quorum: &Quorum, now_ms: i64, below_minimum: usize) -> Self {
+    /// What metadata and controllers say at `now_ms`; so many partitions are below their minimum.
+    pub(crate) fn of(image: &MetadataImage, quorum: &Quorum, now_ms: i64, below_minimum: usize) -> Self {
         let active = quorum.active.as_ref().map(|active| active.id);
         let is_missing = |heard_ms: Option<i64>| heard_ms.is_none_or(|at| now_ms - at > CONTROLLER_SILENCE_MAX_MS);
         let missing = quorum.voters.iter().filter(|it| Some(it.voter.id) != active && is_missing(it.last_heard_ms));
@@ -76,7 +84,8 @@ impl Report {
             && self.leaderless + self.under_replicated + self.below_minimum == 0
     }
 
-    fn data(&self) -> Value {
+    /// The report for programs.
+    pub(crate) fn data(&self) -> Value {
         let numbers = |ids: &[BrokerId]| ids.iter().map(|id| id.0).collect::<Vec<_>>();
         json!({
             "healthy": self.is_well(),

@@ -17,6 +17,8 @@ use taffrail_core::event::BrokerDuty;
 use taffrail_core::ids::BrokerId;
 use taffrail_runtime::{random, task};
 
+pub(crate) use self::explain::{circumstances, verdict_data};
+pub(crate) use self::health::Report;
 use super::asked::{AskArgs, Asked};
 use super::{print, write};
 use crate::exit::Exit;
@@ -112,6 +114,6 @@ async fn set_duty(args: &DutyArgs, duty: BrokerDuty) -> anyhow::Result<Exit> {
 }
 
 /// Numbers of brokers, as a list.
-fn ids(ids: impl IntoIterator<Item = BrokerId>) -> String {
+pub(crate) fn ids(ids: impl IntoIterator<Item = BrokerId>) -> String {
     ids.into_iter().map(|id| id.to_string()).collect::<Vec<_>>().join(",")
 }
