@@ -7,6 +7,7 @@ BUDGET_REPLICATION := 6
 BUDGET_SIMULATION := 4
 BUDGET_TOOLS      := 4
 BUDGET_METRICS    := 4
+BUDGET_CONSOLE    := 3
 BUDGET_KUBERNETES := 12
 
 # test-long: SHARD=i/n runs the i-th of n parts. fuzz: seconds for each target. sim: how many seeds.
@@ -32,7 +33,7 @@ HOST           = $(shell rustc -vV | sed -n 's/^host: //p')
 BENCH = env TAFFRAIL_BIN=$(TARGET_DIR)/$(PROFILE)/taffrail $(TARGET_DIR)/$(PROFILE)/taffrail-bench
 PROFILE ?= dist
 
-.PHONY: help run build test test-long unit setup cases clients cluster metrics chaos simulation sim bench bench-check build-dist image image-binary man sbom e2e-kubernetes kubernetes-rig lint fix fuzz advisories
+.PHONY: help run build test test-long unit setup cases clients cluster metrics console chaos simulation sim bench bench-check build-dist image image-binary man sbom e2e-kubernetes kubernetes-rig lint fix fuzz advisories
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -43,7 +44,7 @@ run: ## serve Kafka clients at 127.0.0.1:9092, with the topics of examples/quick
 build: ## the release binary
 	cargo build --release --locked -p taffrail-server
 
-test: unit setup build cases clients cluster metrics simulation e2e-kubernetes ## the short form of every suite (45 minutes warm, 80 cold)
+test: unit setup build cases clients cluster metrics console simulation e2e-kubernetes ## the short form of every suite (45 minutes warm, 80 cold)
 
 unit: ## unit and property tests of every crate
 	bash .ci/suite unit $(BUDGET_UNIT) cargo test --workspace --locked --exclude taffrail-e2e
@@ -84,6 +85,9 @@ sbom: ## target/taffrail.cdx.json: every crate in the binary, with version and l
 
 metrics: build ## metrics, dashboards and alerts, read by the real Prometheus
 	bash .ci/suite metrics $(BUDGET_METRICS) bash e2e/metrics/run
+
+console: build ## the console in a real headless Chromium
+	bash .ci/suite console $(BUDGET_CONSOLE) bash e2e/console/run
 
 chaos: build ## CHAOS_MINUTES (30) of kills, halts, cut wires and full disks of six processes under load; CHAOS_SEED=n repeats one
 	bash e2e/replication/run --long test_chaos.py::test_chaos -s

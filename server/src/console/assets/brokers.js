@@ -5,7 +5,8 @@ import { age, bytes, count } from "./format.js";
 
 const FULL_AT = 0.85;
 
-function disk({ path, totalBytes, usableBytes }) {
+function disk({ path, totalBytes, usableBytes, error }) {
+  if (error) return el("span", { class: "warn" }, error);
   if (totalBytes === null || usableBytes === null) return el("span", { class: "dim" }, path);
   const used = totalBytes > 0 ? 1 - usableBytes / totalBytes : 0;
   const bar = el("meter", { min: 0, max: 1, high: FULL_AT, optimum: 0, value: used.toFixed(3), "aria-label": `${path} is ${Math.round(used * 100)} % full` });
