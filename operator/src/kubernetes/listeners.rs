@@ -16,6 +16,9 @@ use crate::crd::cluster_status::ListenerStatus;
 /// Variable of a broker's process that has the address of the machine that its pod is on.
 pub const HOST_IP: &str = "HOST_IP";
 
+/// Flag of a broker that tells it of a further listener.
+pub const FLAG: &str = "--listener";
+
 /// What stands for a broker's id in templates.
 const ID: &str = "{id}";
 
@@ -85,23 +88,37 @@ fn balancer(service: &Service) -> Option<String> {
 /// What a broker is told of its further listeners.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// One text for each, as the broker's flag takes it.
+    /// One text for each whose address is known, as the broker's flag takes it.
     pub flags: Vec<String>,
-    /// Whether all addresses are known.
-    pub is_whole: bool,
+    /// Beginnings of such texts, for those whose address is not known.
+    pending: Vec<String>,
+}
+
+impl Told {
+    /// Whether a broker's pod was told something else. What is not known now is no difference.
+    pub fn differs(&self, pod: &Pod) -> bool {
+        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+        let args: Vec<&String> = containers.flat_map(|container| container.args.iter().flatten()).collect();
+        let was_told: Vec<&String> = args.windows(2).filter(|pair| pair[0] == FLAG).map(|pair| pair[1]).collect();
+        let is_pending = |flag: &str| self.pending.iter().any(|pending| flag.starts_with(pending));
+        self.flags.iter().any(|flag| !was_told.contains(&flag))
+            || was_told.iter().any(|flag| !self.flags.contains(flag) && !is_pending(flag))
+    }
 }
 
 /// What broker `id` is to be told; `service` finds its Services by their names.
 pub fn told(wanted: &Wanted, id: i32, service: impl Fn(&str) -> Option<Arc<Service>>) -> Told {
-    let flag = |listener: &ExtraListener| {
+    let mut all = Told::default();
+    for listener in &wanted.listeners {
+        let begin = format!("{}=0.0.0.0:{},", listener.name.to_uppercase(), listener.port);
         let found = service(&wanted.names.listener(id, &listener.name));
-        let host_ip = format!("$({HOST_IP})");
-        let (host, port) = listener.told(&wanted.names, id, found.as_deref(), &host_ip)?;
-        let host = if host.contains(':') { format!("[{host}]") } else { host };
-        Some(format!("{}=0.0.0.0:{},{host}:{port}", listener.name.to_uppercase(), listener.port))
-    };
-    let flags: Vec<String> = wanted.listeners.iter().filter_map(flag).collect();
-    Told { is_whole: flags.len() == wanted.listeners.len(), flags }
+        match listener.told(&wanted.names, id, found.as_deref(), &format!("$({HOST_IP})")) {
+            Some((host, port)) if host.contains(':') => all.flags.push(format!("{begin}[{host}]:{port}")),
+            Some((host, port)) => all.flags.push(format!("{begin}{host}:{port}")),
+            None => all.pending.push(begin),
+        }
+    }
+    all
 }
 
 /// What clients of the further listeners begin with, as far as it is known.
@@ -139,7 +156,7 @@ mod tests {
         let wanted = wanted::validate(&cluster).unwrap();
         let service = service.map(|service| Arc::new(serde_json::from_value::<Service>(service).unwrap()));
         let told = told(&wanted, 2, |name| service.clone().filter(|_| name == "log-broker-2-ext"));
-        assert_eq!(told.is_whole, !told.flags.is_empty());
+        assert_eq!(told.pending.is_empty(), !told.flags.is_empty());
         told.flags.first().cloned()
     }
 
@@ -176,6 +193,25 @@ mod tests {
             ),
         ] {
             assert_eq!(said(listener.clone(), service).as_deref(), expected, "{listener}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_not_known_is_no_difference_and_holds_up_no_other() {
+        let pod = |flags: &[&str]| -> Pod {
+            let args: Vec<&str> = flags.iter().flat_map(|flag| [FLAG, *flag]).collect();
+            let spec = json!({"containers": [{"name": "taffrail", "args": args}]});
+            serde_json::from_value(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": spec})).unwrap()
+        };
+        let told = Told { flags: vec!["A=0.0.0.0:1,a:1".to_owned()], pending: vec!["B=0.0.0.0:2,".to_owned()] };
+        for (flags, expected) in [
+            (&["A=0.0.0.0:1,a:1"][..], false),
+            (&["A=0.0.0.0:1,a:1", "B=0.0.0.0:2,b:2"], false),
+            (&[], true),
+            (&["A=0.0.0.0:1,other:1"], true),
+            (&["A=0.0.0.0:1,a:1", "GONE=0.0.0.0:3,c:3"], true),
+        ] {
+            assert_eq!(told.differs(&pod(flags)), expected, "{flags:?}");
         }
     }
 }

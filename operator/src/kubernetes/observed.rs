@@ -10,7 +10,7 @@ use taffrail_protocol::rpc::{Quorum, QuorumMember};
 
 use super::listeners::Told;
 use super::names::{Node, Role};
-use super::revision::{Revision, zone};
+use super::revision::{Cause, Revision, zone};
 use super::rollout::{BrokerView, GrantView, Lagging, PodView, QuorumView, View, health};
 use super::wanted::Wanted;
 use crate::crd::cluster::{RolloutGate, RolloutStrategy};
@@ -46,9 +46,10 @@ pub fn view(
     told: impl Fn(Node) -> Told,
 ) -> View {
     let pod = |(node, pod): (&Node, &Arc<Pod>)| {
-        let told = told(*node);
-        let told = told.is_whole.then_some(told.flags.as_slice());
-        let causes = Revision::read(pod).causes(&Revision::of(wanted, *node, image_name, told));
+        let mut causes = Revision::read(pod).causes(&Revision::of(wanted, *node, image_name));
+        if node.role == Role::Broker && told(*node).differs(pod) {
+            causes.push(Cause::Listeners);
+        }
         (*node, PodView { health: health(pod), causes })
     };
     let pods: BTreeMap<Node, PodView> = observed.pods.iter().map(pod).collect();

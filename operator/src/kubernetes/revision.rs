@@ -42,16 +42,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    const ALL: [Self; 8] = [
-        Self::Image,
-        Self::Config,
-        Self::Resources,
-        Self::Template,
-        Self::Rack,
-        Self::Storage,
-        Self::Restart,
-        Self::Listeners,
-    ];
+    const ALL: [Self; 7] =
+        [Self::Image, Self::Config, Self::Resources, Self::Template, Self::Rack, Self::Storage, Self::Restart];
 
     /// Its name in status, events and annotations.
     pub const fn name(self) -> &'static str {
@@ -75,9 +67,9 @@ impl Cause {
 pub struct Revision(BTreeMap<Cause, String>);
 
 impl Revision {
-    /// The revision that a node is to have, with this image, whose broker is told this of its further listeners; `None` = that
-    /// does not count, because not all of it is known.
-    pub fn of(wanted: &Wanted, node: Node, image: &str, told: Option<&[String]>) -> Self {
+    /// The revision that a node is to have, with this image. What its broker is told of further listeners is not in it: that
+    /// is known bit by bit, and compared with the pod itself.
+    pub fn of(wanted: &Wanted, node: Node, image: &str) -> Self {
         let is_broker = node.role == Role::Broker;
         let resources = if is_broker { &wanted.broker_resources } else { &wanted.controller_resources };
         let zone = is_broker.then(|| zone(wanted, node.id)).flatten();
@@ -93,9 +85,7 @@ impl Revision {
             (Cause::Storage, hash(&replaced)),
             (Cause::Restart, hash(&wanted.rollout.restart_nonce)),
         ];
-        let mut parts = BTreeMap::from(parts);
-        parts.extend(told.filter(|_| is_broker).map(|told| (Cause::Listeners, hash(&told))));
-        Self(parts)
+        Self(parts.into())
     }
 
     /// The revision that a pod was made with.
@@ -103,12 +93,7 @@ impl Revision {
         let text = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(PARTS_ANNOTATION));
         let parts: BTreeMap<String, String> = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         let known = Cause::ALL.into_iter().filter_map(|cause| Some((cause, parts.get(cause.name())?.clone())));
-        let mut known: BTreeMap<Cause, String> = known.collect();
-        if !known.is_empty() {
-            // Releases that knew of no further listeners had none.
-            known.entry(Cause::Listeners).or_insert_with(|| hash(&[(); 0]));
-        }
-        Self(known)
+        Self(known.collect())
     }
 
     /// Label and annotation that a pod carries.
@@ -156,7 +141,7 @@ mod tests {
     }
 
     fn causes(before: &str, after: &str, node: Node) -> Vec<Cause> {
-        let revision = |spec| Revision::of(&wanted(spec), node, "image:1", Some(&[]));
+        let revision = |spec| Revision::of(&wanted(spec), node, "image:1");
         revision(before).causes(&revision(after))
     }
 
@@ -182,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_pod_tells_its_revision_and_one_that_cannot_be_read_is_replaced() {
-        let revision = Revision::of(&wanted("{}"), Node::broker(0), "image:1", Some(&[]));
+        let revision = Revision::of(&wanted("{}"), Node::broker(0), "image:1");
         let mut pod = Pod::default();
         assert_eq!(Revision::read(&pod).causes(&revision), [Cause::Unknown]);
         let (mut labels, mut annotations) = (BTreeMap::new(), BTreeMap::new());
@@ -190,23 +175,5 @@ mod tests {
         assert_eq!(labels[REVISION_LABEL].len(), DIGITS);
         pod.metadata.annotations = Some(annotations);
         assert_eq!(Revision::read(&pod), revision);
-    }
-
-    #[test]
-    fn an_address_that_is_known_and_another_one_is_a_reason_and_one_that_is_not_known_is_none() {
-        let told = |told: Option<&[&str]>| {
-            let told: Option<Vec<String>> = told.map(|told| told.iter().map(|text| (*text).to_owned()).collect());
-            Revision::of(&wanted("{}"), Node::broker(0), "image:1", told.as_deref())
-        };
-        // As pods of releases carry it that knew of none.
-        let mut pod = Pod::default();
-        let mut annotations = BTreeMap::new();
-        told(None).write(&mut BTreeMap::new(), &mut annotations);
-        pod.metadata.annotations = Some(annotations);
-        let before = Revision::read(&pod);
-        assert_eq!(before.causes(&told(Some(&[]))), []);
-        assert_eq!(before.causes(&told(Some(&["EXT"]))), [Cause::Listeners]);
-        assert_eq!(before.causes(&told(None)), []);
-        assert_eq!(told(Some(&["EXT"])).causes(&told(Some(&["OTHER"]))), [Cause::Listeners]);
     }
 }

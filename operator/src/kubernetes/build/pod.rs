@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::owned;
 use crate::kubernetes::identity::{BOOTSTRAP, CLUSTER_ID, CONTROLLERS, Identity};
-use crate::kubernetes::listeners::HOST_IP;
+use crate::kubernetes::listeners::{FLAG, HOST_IP};
 use crate::kubernetes::names::{CONTROLLER_PORT, CONTROLLERS_MAX, ID_LABEL, KAFKA_PORT, METRICS_PORT, Node, Role};
 use crate::kubernetes::revision::{Revision, zone};
 use crate::kubernetes::wanted::Wanted;
@@ -48,7 +48,7 @@ pub fn pod(wanted: &Wanted, identity: &Identity, node: Node, (image, told): (&st
     labels.extend(names.role_labels(node.role));
     labels.insert(ID_LABEL.to_owned(), node.id.to_string());
     let mut annotations = wanted.template.annotations.clone();
-    Revision::of(wanted, node, image, Some(told)).write(&mut labels, &mut annotations);
+    Revision::of(wanted, node, image).write(&mut labels, &mut annotations);
     let mut metadata = owned(wanted, names.pod(node), labels);
     metadata.annotations = Some(annotations);
     let template = &wanted.template;
@@ -126,7 +126,7 @@ fn args(wanted: &Wanted, identity: &Identity, node: Node, told: &[String]) -> Ve
         if let Some(zone) = zone(wanted, node.id) {
             give("--rack", zone.clone());
         }
-        told.iter().for_each(|listener| give("--listener", listener.clone()));
+        told.iter().for_each(|listener| give(FLAG, listener.clone()));
     }
     let replicas = wanted.default_replicas().to_string();
     let mut settings = BTreeMap::from([
