@@ -146,6 +146,9 @@ pub(crate) fn table(report: &Report) -> String {
     out
 }
 
+/// The section of the notes about what is worse than Kafka's and stands in no row.
+const BESIDE: &str = "beside the targets";
+
 /// The whole page: one node, and three brokers with three controllers. `notes` has a section `## CELL FIGURE` for missed
 /// targets.
 pub(crate) fn page(report: &Report, replicated: &Report, notes: &str) -> String {
@@ -157,7 +160,10 @@ pub(crate) fn page(report: &Report, replicated: &Report, notes: &str) -> String 
     if all.iter().any(|line| line.kafka_wins()) {
         write_table(&mut out, all.iter().copied().filter(|line| line.kafka_wins()));
     } else {
-        out.push_str("In none of the cells that were measured.\n");
+        out.push_str("In none of the rows below that were measured.\n");
+    }
+    if let Some(beside) = note(notes, BESIDE) {
+        let _ = write!(out, "\n{beside}\n");
     }
     heading(&mut out, "One node");
     write_table(&mut out, one.iter());
