@@ -70,6 +70,28 @@ def test_a_hundred_thousand_partitions_in_one_request_are_refused_and_cost_nothi
     assert is_served(broker)
 
 
+# Clients that give only a part
+
+HALVES = 8
+HALF_BYTES = 50 * MIB
+STUCK_S = 2
+
+
+def test_large_requests_whose_rest_never_comes_hold_up_no_small_ones(own_broker):
+    """Together they are more than all requests may take."""
+    broker = own_broker()
+    assert is_served(broker)
+    half = (2 * HALF_BYTES).to_bytes(4, "big") + bytes(HALF_BYTES)
+    with contextlib.ExitStack() as stack:
+        for _ in range(HALVES):
+            connection = stack.enter_context(broker.connect(timeout_s=STUCK_S))
+            # Those for whom there is no room are not read.
+            with contextlib.suppress(OSError, ConnectionClosed):
+                connection.send_bytes(half)
+            assert is_served(broker)
+    assert is_served(broker)
+
+
 # A disk that takes less than is offered
 
 DISK_BYTES_PER_S = 4 * MIB

@@ -30,6 +30,10 @@ const READ_MIN_BYTES: usize = 1024;
 const READ_MAX_BYTES: usize = 256 * 1024;
 /// What a connection may hold without paying from the budget for requests.
 const UNPAID_BYTES: usize = 16 * 1024;
+/// A request that is not worth being paid for, even where as many of them are under way as may be.
+const SMALL_BYTES: usize = 512;
+/// For how large a part of the longest wait for memory a client may hold some for a request of which nothing more comes.
+const HOARDING_PART: u32 = 3;
 /// How slowly it is forgotten that a client sends much: by this part with each smaller read.
 const FORGOTTEN: usize = 8;
 /// The buffer of an unfinished request grows by this factor, so that a client holds what it sent and not what it announced.
@@ -129,7 +133,9 @@ impl<S: Service> Reader<'_, S> {
         let mut handled = 0;
         while let Some(frame) = self.next_frame()? {
             let mut share = std::mem::replace(&mut self.share, self.context.budget.empty_share());
-            self.context.budget.grow(&mut share, frame.len()).await.map_err(CloseReason::NoMemory)?;
+            if !self.is_unpaid(frame.len()) {
+                self.context.budget.grow(&mut share, frame.len()).await.map_err(CloseReason::NoMemory)?;
+            }
             handled += 1;
             if self.context.service.is_joinable(&frame) {
                 handled += self.start_joined(frame, share).await?;
@@ -137,7 +143,7 @@ impl<S: Service> Reader<'_, S> {
                 let started = self.context.service.start(&self.connection, frame);
                 self.see_through(started, share).await;
             }
-            while self.outbox.len() >= REQUESTS_IN_FLIGHT_MAX && !self.outbox.has_ended() {
+            while self.outbox.is_full() && !self.outbox.has_ended() {
                 self.outbox.wait_freed().await;
             }
             if self.outbox.has_ended() {
@@ -145,6 +151,12 @@ impl<S: Service> Reader<'_, S> {
             }
         }
         Ok(handled)
+    }
+
+    /// Whether a request of so many bytes goes on without a share of the budget when there is none: a small one does not stand in
+    /// line behind large ones.
+    fn is_unpaid(&self, bytes: usize) -> bool {
+        bytes <= SMALL_BYTES || (bytes <= UNPAID_BYTES && self.outbox.len() == 0)
     }
 
     /// Starts a request together with those behind it that can be started with it; tells how many these were.
@@ -280,6 +292,10 @@ impl<S: Service> Reader<'_, S> {
             }
             // A connection that waits for an answer is not idle: that is our silence, not the client's.
             self.last_active = now;
+        }
+        let hoarding_max = self.context.limits.request_memory_wait_max / HOARDING_PART;
+        if silence >= hoarding_max && !self.share.is_empty() && self.context.budget.is_wanted() {
+            return Err(CloseReason::StalledRequest);
         }
         if silence >= EMPTY_BUFFER_KEPT && self.buffer.is_empty() {
             // What an idle connection holds is its socket and little else.

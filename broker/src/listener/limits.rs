@@ -16,6 +16,10 @@ use taffrail_runtime::{net, time};
 /// Requests of one connection that may be under way at once; further ones stay unread.
 pub(crate) const REQUESTS_IN_FLIGHT_MAX: usize = 64;
 
+/// Bytes of answers that one connection may owe, and no more requests of it are started: a client that asks and does not read
+/// costs no more than this and one answer. What lies in files does not count.
+pub(crate) const UNSENT_MAX_BYTES: usize = 64 * 1024;
+
 /// How long all names of hosts with limits of their own may take to be looked up; whoever changes a setting waits for it.
 const LOOKUPS_MAX: Duration = Duration::from_secs(2);
 

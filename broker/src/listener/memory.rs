@@ -5,6 +5,7 @@
 //! arrived of it, not for what it announces: a client that announces much and sends little holds little.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use taffrail_runtime::time;
@@ -19,7 +20,25 @@ pub(crate) struct NoMemory;
 #[derive(Clone)]
 pub(crate) struct Budget {
     free: Arc<Semaphore>,
+    /// Connections that wait for a share.
+    waiting: Arc<AtomicUsize>,
     wait_max: Duration,
+}
+
+/// Counts a connection that waits, for as long as it does.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn enter(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A share of a [`Budget`], given back when dropped.
@@ -31,7 +50,8 @@ pub(crate) struct Share {
 impl Budget {
     /// A budget of `bytes`, for a share of which a caller waits `wait_max` at most.
     pub(crate) fn new(bytes: usize, wait_max: Duration) -> Self {
-        Self { free: Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))), wait_max }
+        let free = Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS)));
+        Self { free, waiting: Arc::default(), wait_max }
     }
 
     /// A share of no bytes, to be grown.
@@ -48,6 +68,7 @@ impl Budget {
             return Ok(());
         }
         let more = u32::try_from(bytes - share.bytes).unwrap_or(u32::MAX);
+        let _waiting = Waiting::enter(&self.waiting);
         match time::timeout(self.wait_max, self.free.acquire_many(more)).await {
             Ok(Ok(permit)) => {
                 permit.forget();
@@ -67,10 +88,22 @@ impl Budget {
         true
     }
 
+    /// Whether somebody waits for others to give back.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
     /// Bytes that nobody holds.
     #[cfg(test)]
     pub(crate) fn free_bytes(&self) -> usize {
         self.free.available_permits()
+    }
+}
+
+impl Share {
+    /// Whether it holds nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes == 0
     }
 }
 

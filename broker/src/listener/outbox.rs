@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use taffrail_runtime::task::JoinHandle;
 
+use super::limits::{REQUESTS_IN_FLIGHT_MAX, UNSENT_MAX_BYTES};
 use super::service::{CloseReason, Frame, Reply};
 use super::signal::Signal;
 
@@ -27,6 +28,8 @@ pub(crate) struct Outbox {
     /// Number of the place at the front of `slots`.
     front: Cell<u64>,
     slots: RefCell<VecDeque<Slot>>,
+    /// Bytes of answers in memory that have not been sent yet; the writer may be at it.
+    unsent_bytes: Cell<usize>,
     /// Something for the writer: an answer at the front, or the end.
     filled: Signal,
     /// Something for the reader: a place has become free, or the end.
@@ -62,6 +65,9 @@ impl Outbox {
         let Some(index) = place.0.checked_sub(front) else { return };
         let mut slots = self.slots.borrow_mut();
         let Some(slot) = slots.get_mut(index as usize) else { return };
+        if let Reply::Frame(frame) = &reply {
+            self.unsent_bytes.set(self.unsent_bytes.get() + frame.memory_bytes());
+        }
         *slot = Slot::Filled(reply);
         if index > 0 {
             return;
@@ -111,6 +117,21 @@ impl Outbox {
     /// Places that are taken.
     pub(crate) fn len(&self) -> usize {
         self.slots.borrow().len()
+    }
+
+    /// Whether no further request may be started for now: there are many under way, or the client does not take its answers.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() >= REQUESTS_IN_FLIGHT_MAX || self.unsent_bytes.get() >= UNSENT_MAX_BYTES
+    }
+
+    /// `frames` have been sent.
+    pub(crate) fn sent(&self, frames: &[Frame]) {
+        let bytes = frames.iter().map(Frame::memory_bytes).sum::<usize>();
+        let was_full = self.unsent_bytes.get() >= UNSENT_MAX_BYTES;
+        self.unsent_bytes.set(self.unsent_bytes.get() - bytes);
+        if was_full {
+            self.freed.raise();
+        }
     }
 
     /// Waits until there may be something for the writer.

@@ -43,6 +43,18 @@ pub(crate) enum Chunk {
     File(FileRange),
 }
 
+impl Frame {
+    /// Bytes of it that are in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match &self.chunks {
+            Chunks::One(bytes) => bytes.len(),
+            Chunks::Many(chunks) => {
+                chunks.iter().map(|it| if let Chunk::Bytes(bytes) = it { bytes.len() } else { 0 }).sum()
+            }
+        }
+    }
+}
+
 impl From<Bytes> for Frame {
     fn from(bytes: Bytes) -> Self {
         Self { chunks: Chunks::One(bytes), _held: None }
@@ -101,6 +113,10 @@ pub(crate) enum CloseReason {
     Idle,
     #[error("the client took nothing of a response for too long")]
     StalledReader,
+    #[error(
+        "the client sent nothing more of a large request for too long, while others waited for the memory that it holds"
+    )]
+    StalledRequest,
     #[error("{0}")]
     NoMemory(super::memory::NoMemory),
     #[error("the broker stops")]

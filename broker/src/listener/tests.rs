@@ -17,7 +17,10 @@ use super::*;
 /// How long a test waits for what must happen.
 const SOON: Duration = Duration::from_secs(10);
 
-/// "now X" is answered with X at once; "wait X" and "alone X" when the test says so; "silent" never; "close" closes. What
+/// Size of a large answer.
+const LARGE_BYTES: usize = 1 << 20;
+
+/// "now X" is answered with X at once, and "large" with much; "wait X" and "alone X" when the test says so; "silent" never; "close" closes. What
 /// says "join" somewhere may be started with others that do.
 #[derive(Default)]
 struct Scripted {
@@ -70,6 +73,7 @@ impl Service for Scripted {
         let (verb, rest) = text.split_once(' ').unwrap_or((&text, ""));
         let pace = match verb {
             "now" => return Started::Done(reply(rest)),
+            "large" => return Started::Done(reply(&"x".repeat(LARGE_BYTES))),
             "silent" => return Started::Done(Reply::Silent),
             "close" => return Started::Done(Reply::Close(CloseReason::BadRequest("as asked".to_owned()))),
             "wait" => Pace::Waiting,
@@ -287,6 +291,48 @@ async fn more_than_the_requests_in_flight_stay_unread() {
             assert_eq!(Some(read_one(&mut client).await.as_str()), text.strip_prefix("wait "));
         }
     }
+}
+
+#[tokio::test]
+async fn who_does_not_read_answers_has_no_more_requests_started_until_it_does() {
+    let harness = listen(ListenerLimits::default()).await;
+    let mut client = harness.connect().await;
+    let requests = limits::REQUESTS_IN_FLIGHT_MAX;
+    client.write_all(&frames(&vec!["large"; requests])).await.unwrap();
+    // What the system takes for the client is sent; then there is silence.
+    let mut started = 0;
+    while harness.service.started.lock().len() > started {
+        started = harness.service.started.lock().len();
+        time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(started < requests / 2, "{started} were started");
+    for _ in 0..requests {
+        assert_eq!(read_one(&mut client).await.len(), LARGE_BYTES);
+    }
+}
+
+#[tokio::test]
+async fn requests_whose_rest_does_not_come_hold_up_no_small_ones_and_large_ones_not_for_long() {
+    let limits = ListenerLimits {
+        request_max_bytes: 100_000,
+        requests_total_max_bytes: 100_000,
+        request_memory_wait_max: Duration::from_secs(6),
+        ..ListenerLimits::default()
+    };
+    let harness = listen(limits).await;
+    let large = frames(&[&format!("now {}", "x".repeat(90_000))]);
+    let (mut stalled, mut waiting) = (harness.connect().await, harness.connect().await);
+    stalled.write_all(&large[..80_000]).await.unwrap();
+    time::sleep(Duration::from_millis(50)).await;
+    waiting.write_all(&large).await.unwrap();
+    let mut small = harness.connect().await;
+    for _ in 0..20 {
+        small.write_all(&frames(&["now small"])).await.unwrap();
+        assert_eq!(read_one(&mut small).await, "small");
+    }
+    assert!(harness.service.started.lock().iter().all(|text| text.len() < 100), "the large one has no room yet");
+    assert_eq!(read_to_close(&mut stalled).await, b"");
+    assert_eq!(read_one(&mut waiting).await.len(), 90_000);
 }
 
 #[tokio::test]

@@ -48,6 +48,7 @@ pub(super) async fn run(stream: &WriteHalf<'_>, outbox: &Outbox, stall_max: Dura
             outbox.drop_waiting();
             return;
         }
+        outbox.sent(&frames);
         frames.clear();
     }
 }
