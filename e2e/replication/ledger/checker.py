@@ -105,7 +105,10 @@ def _duplicates(history, log):
     for writer, send in _sends(history):
         offsets = places[send.partition, send.value]
         if writer.idempotent and len(offsets) > 1:
-            yield Anomaly("duplicate", send.partition, f"{send.value!r} of {writer.name} stands at {sorted(offsets)}")
+            copies = [seen for seen in history.log if seen.partition == send.partition and seen.offset in offsets]
+            origins = "; ".join(f"{seen.offset}: {seen.origin}" for seen in copies)
+            text = f"{send.value!r} of {writer.name} stands at {sorted(offsets)} ({origins})"
+            yield Anomaly("duplicate", send.partition, text)
 
 
 def _inconsistent(history):

@@ -30,11 +30,12 @@ class Send:
 
 @dataclasses.dataclass(slots=True, frozen=True)
 class Seen:
-    """One record as a reader was given it."""
+    """One record as a reader was given it. `origin`: what its batch says of where it comes from, for a failure."""
 
     partition: int
     offset: int
     value: bytes
+    origin: str = dataclasses.field(default="", compare=False)
 
 
 @dataclasses.dataclass(slots=True)

@@ -352,6 +352,12 @@ def check_all(cluster, load):
     return f"{counted}, {len(history.log)} in the log, {retries} retries; longest gap of each partition: {gaps} s"
 
 
+def origin_of(batch):
+    """Under whom a batch was written, and as which of its producer's: two copies tell by that how they came about."""
+    producer = f"producer {batch.producer_id} epoch {batch.producer_epoch} sequence {batch.base_sequence}"
+    return f"leader epoch {batch.leader_epoch}, {producer}, batch at {batch.base_offset}"
+
+
 def read_partition(cluster, topic, partition, first=0):
     """All records of a partition from the offset `first` to its high watermark."""
 
@@ -368,7 +374,8 @@ def read_partition(cluster, topic, partition, first=0):
                     assert offset == found.high_watermark, f"nothing at {offset} below {found.high_watermark}"
                     return records
                 for batch in batches:
-                    records += [Seen(partition, r.offset, r.value) for r in batch.records if r.offset >= offset]
+                    origin = origin_of(batch)
+                    records += [Seen(partition, r.offset, r.value, origin) for r in batch.records if r.offset >= offset]
                 offset = batches[-1].next_offset
 
     found = []
