@@ -185,9 +185,10 @@ mod tests {
         }
         let (word, _, problem) = told("partitions: 1, replicas: 1", Some(there(3, 1, &[])));
         assert!(word == "differs" && problem.unwrap().contains("cannot be taken away"));
-        let deadline = "deleteDeadline: '2020-01-01T00:00:00Z'";
-        let (word, _, problem) = told(deadline, None);
-        assert!(word == "differs" && problem.unwrap().starts_with("spec.deleteDeadline is for an operator"));
+        let transient = ValidTopic { delete_deadline_ms: Some(0), ..wanted("partitions: 1") };
+        let compared = Compared::of(&transient, None);
+        assert_eq!(compared.word(), "differs");
+        assert!(compared.problem.unwrap().starts_with("spec.deleteDeadline is for an operator"));
         let (_, _, problem) = told("replicas: 3", Some(there(3, 1, &[])));
         assert!(problem.unwrap().contains("`taffrail cluster move` gives it others"));
     }
