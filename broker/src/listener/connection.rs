@@ -153,8 +153,7 @@ impl<S: Service> Reader<'_, S> {
         Ok(handled)
     }
 
-    /// Whether a request of so many bytes goes on without a share of the budget when there is none: a small one does not stand in
-    /// line behind large ones.
+    /// Whether a request of so many bytes needs no share of the budget: a small one does not stand in line behind large ones.
     fn is_unpaid(&self, bytes: usize) -> bool {
         bytes <= SMALL_BYTES || (bytes <= UNPAID_BYTES && self.outbox.len() == 0)
     }

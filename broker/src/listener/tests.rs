@@ -20,8 +20,8 @@ const SOON: Duration = Duration::from_secs(10);
 /// Size of a large answer.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// "now X" is answered with X at once, and "large" with much; "wait X" and "alone X" when the test says so; "silent" never; "close" closes. What
-/// says "join" somewhere may be started with others that do.
+/// "now X" is answered with X at once, and "large" with much; "wait X" and "alone X" when the test says so; "silent" never;
+/// "close" closes. What says "join" somewhere may be started with others that do.
 #[derive(Default)]
 struct Scripted {
     started: Mutex<Vec<String>>,

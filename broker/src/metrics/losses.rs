@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use prometheus::core::{Collector, Desc};
-use prometheus::proto::MetricFamily;
 use prometheus::{IntCounter, IntGaugeVec, Registry};
 use taffrail_core::ids::{LeaderEpoch, Offset, TopicPartition};
 use taffrail_core::metric::Metric;
@@ -36,15 +34,20 @@ pub struct Loss {
 #[derive(Clone)]
 pub(crate) struct Losses {
     records: IntCounter,
+    from: IntGaugeVec,
+    to: IntGaugeVec,
     known: Arc<Mutex<BTreeMap<TopicPartition, Loss>>>,
 }
 
 impl Losses {
     pub(super) fn new(registry: &Registry) -> Self {
-        let records = register(registry, made(IntCounter::with_opts(table::opts(&table::LOST_RECORDS))));
-        let losses = Self { records, known: Arc::default() };
-        register(registry, Ranges::new(losses.clone()));
-        losses
+        let gauge = |metric: &Metric| register(registry, made(IntGaugeVec::new(table::opts(metric), metric.labels)));
+        Self {
+            records: register(registry, made(IntCounter::with_opts(table::opts(&table::LOST_RECORDS)))),
+            from: gauge(&table::LOST_FROM),
+            to: gauge(&table::LOST_TO),
+            known: Arc::default(),
+        }
     }
 
     /// Notes a loss. One that overlaps what was lost before in the same partition is the same one.
@@ -57,6 +60,9 @@ impl Losses {
         }
         self.records.inc_by(u64::try_from(loss.to - loss.from - counted).unwrap_or(0));
         if known.len() < PARTITIONS_MAX || known.contains_key(&loss.partition) {
+            let labels = [&*loss.partition.topic, &loss.partition.partition.to_string()];
+            self.from.with_label_values(&labels).set(loss.from);
+            self.to.with_label_values(&labels).set(loss.to);
             known.insert(loss.partition.clone(), loss);
         }
     }
@@ -64,43 +70,6 @@ impl Losses {
     /// The latest loss of each partition.
     pub(crate) fn known(&self) -> Vec<Loss> {
         self.known.lock().values().cloned().collect()
-    }
-}
-
-const SHOWN: [&Metric; 2] = [&table::LOST_FROM, &table::LOST_TO];
-
-/// Reads the ranges at each scrape.
-#[derive(Clone)]
-struct Ranges {
-    losses: Losses,
-    descriptions: Arc<Vec<Desc>>,
-}
-
-impl Ranges {
-    fn new(losses: Losses) -> Self {
-        let descriptions =
-            SHOWN.into_iter().flat_map(|metric| gauges(metric).desc().into_iter().cloned().collect::<Vec<_>>());
-        Self { losses, descriptions: Arc::new(descriptions.collect()) }
-    }
-}
-
-fn gauges(metric: &Metric) -> IntGaugeVec {
-    made(IntGaugeVec::new(table::opts(metric), metric.labels))
-}
-
-impl Collector for Ranges {
-    fn desc(&self) -> Vec<&Desc> {
-        self.descriptions.iter().collect()
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        let ranges = SHOWN.map(gauges);
-        for Loss { partition, from, to, .. } in self.losses.known() {
-            let labels = [&*partition.topic, &partition.partition.to_string()];
-            ranges[0].with_label_values(&labels).set(from);
-            ranges[1].with_label_values(&labels).set(to);
-        }
-        ranges.iter().flat_map(Collector::collect).collect()
     }
 }
 
