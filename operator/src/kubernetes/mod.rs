@@ -12,6 +12,8 @@ pub mod caches;
 pub mod claims;
 pub mod conditions;
 pub mod events;
+#[cfg(test)]
+mod fixtures;
 pub mod groups;
 pub mod identity;
 pub mod keeper;

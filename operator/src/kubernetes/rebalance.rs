@@ -84,40 +84,13 @@ fn racks(image: &MetadataImage, brokers: &[BrokerId]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use taffrail_core::event::{BrokerRegistration, MetadataEvent};
-    use taffrail_core::ids::Uuid;
-
     use super::*;
+    use crate::kubernetes::fixtures;
 
     /// Brokers 0 and on in these racks, and a topic with these replicas.
     fn image(racks: &[&str], replicas: &[&[i32]]) -> MetadataImage {
-        let mut image = MetadataImage::default();
-        let mut apply = |event| image.apply(&event).unwrap();
-        apply(MetadataEvent::ClusterCreated { cluster_id: Uuid([1; 16]) });
-        for (id, rack) in (0..).zip(racks) {
-            apply(MetadataEvent::BrokerRegistered(Arc::new(BrokerRegistration {
-                id: BrokerId(id),
-                epoch: i64::from(id),
-                incarnation: Uuid([id as u8; 16]),
-                rack: Some((*rack).into()),
-                listeners: vec![],
-                log_dirs: vec![],
-                features: BTreeMap::new(),
-                fenced: false,
-                shutting_down: false,
-                min_in_sync: None,
-            })));
-        }
-        let topic_id = Uuid([9; 16]);
-        apply(MetadataEvent::TopicCreated { name: "t".into(), topic_id });
-        for (partition, replicas) in (0..).zip(replicas) {
-            let replicas: Vec<BrokerId> = replicas.iter().map(|id| BrokerId(*id)).collect();
-            let state = Arc::new(PartitionState::new(replicas.clone(), replicas));
-            apply(MetadataEvent::PartitionCreated { topic_id, partition, state });
-        }
-        image
+        let racks: Vec<Option<&str>> = racks.iter().copied().map(Some).collect();
+        fixtures::image(&racks, replicas)
     }
 
     /// Partitions that move, with their new replicas.

@@ -195,14 +195,14 @@ pub fn controllers(voting: &Voting<'_>) -> Option<Move> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
-    use taffrail_core::event::{BrokerRegistration, MetadataEvent, PartitionState};
+    use taffrail_core::event::MetadataEvent;
     use taffrail_core::ids::Uuid;
     use taffrail_protocol::rpc::{ControllerAddress, QuorumMember};
 
     use super::*;
+    use crate::kubernetes::fixtures;
 
     fn set(ids: &[i32]) -> BTreeSet<i32> {
         ids.iter().copied().collect()
@@ -226,32 +226,9 @@ mod tests {
 
     /// Brokers 0 to 3 and a topic with these replicas.
     fn image(replicas: &[&[i32]], duties: &[(i32, BrokerDuty)]) -> MetadataImage {
-        let mut image = MetadataImage::default();
-        let mut apply = |event| image.apply(&event).unwrap();
-        apply(MetadataEvent::ClusterCreated { cluster_id: Uuid([1; 16]) });
-        for id in 0..4 {
-            apply(MetadataEvent::BrokerRegistered(Arc::new(BrokerRegistration {
-                id: BrokerId(id),
-                epoch: i64::from(id),
-                incarnation: Uuid([id as u8; 16]),
-                rack: None,
-                listeners: vec![],
-                log_dirs: vec![],
-                features: BTreeMap::new(),
-                fenced: false,
-                shutting_down: false,
-                min_in_sync: None,
-            })));
-        }
-        let topic_id = Uuid([9; 16]);
-        apply(MetadataEvent::TopicCreated { name: "t".into(), topic_id });
-        for (partition, replicas) in replicas.iter().enumerate() {
-            let replicas: Vec<BrokerId> = replicas.iter().map(|id| BrokerId(*id)).collect();
-            let state = Arc::new(PartitionState::new(replicas.clone(), replicas));
-            apply(MetadataEvent::PartitionCreated { topic_id, partition: partition as i32, state });
-        }
+        let mut image = fixtures::image(&[None; 4], replicas);
         for (id, duty) in duties {
-            apply(MetadataEvent::BrokerDutyChanged { broker: BrokerId(*id), duty: *duty });
+            image.apply(&MetadataEvent::BrokerDutyChanged { broker: BrokerId(*id), duty: *duty }).unwrap();
         }
         image
     }
