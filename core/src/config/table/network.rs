@@ -35,7 +35,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::int("max.connections", "2147483647")
         .at_least(1)
         .cluster_wide()
-        .doc("Connections that one broker accepts."),
+        .doc("Connections that one broker accepts; at most half of the files that its process may open."),
     Setting::int("max.connections.per.ip", "2147483647")
         .at_least(0)
         .cluster_wide()
