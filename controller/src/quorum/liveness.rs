@@ -17,6 +17,13 @@ use crate::raft::NodeId;
 /// stops for a second is no reason.
 pub(crate) const SILENCE_MIN: Duration = Duration::from_millis(1_500);
 
+/// How often a leader says to those who watch over it that its process lives: several times in what counts as silence.
+pub(crate) const PULSE: Duration = Duration::from_millis(250);
+
+/// How long pulses alone keep a leader from which Raft hears nothing: as long as a stalled disk may take to come back,
+/// beside a processor that is busy. A disk that hangs for good must not hold up the quorum.
+const PULSE_TRUST: Duration = Duration::from_secs(3);
+
 /// And up to this much longer, by chance, so that two do not stand at the same time.
 const SILENCE_SPREAD: Duration = Duration::from_millis(500);
 
@@ -48,8 +55,10 @@ pub(crate) enum Link {
 /// What is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
-    /// When the leader was heard last.
+    /// When Raft heard the leader last.
     pub(crate) heard: Instant,
+    /// When its process last gave a sign of life.
+    pub(crate) pulsed: Instant,
     /// Since when none is known.
     pub(crate) leaderless: Option<Instant>,
     /// How the watch is.
@@ -65,6 +74,12 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// Since when the leader is silent. Its process tells that it lives while Raft waits for its disk, which is believed for
+    /// [`PULSE_TRUST`].
+    fn silent_since(&self) -> Instant {
+        self.pulsed.clamp(self.heard, self.heard + PULSE_TRUST)
+    }
+
     /// When a node that sees `view` stands for election; `chance` between 0 and 1 spreads several of them.
     pub(crate) fn due(&self, view: &View, chance: f64) -> Option<Instant> {
         if !view.may_stand {
@@ -77,7 +92,7 @@ impl Known {
         let due = match view.leader {
             None => self.leaderless.unwrap_or(self.heard) + spread(LEADERLESS),
             Some(leader) if self.link == Link::Gone(leader) => self.link_since + spread(GONE),
-            Some(_) => self.heard + spread((SILENCE_MIN, SILENCE_SPREAD)),
+            Some(_) => self.silent_since() + spread((SILENCE_MIN, SILENCE_SPREAD)),
         };
         Some(self.promise.map_or(due, |(_, until)| due.max(until)))
     }
@@ -92,7 +107,7 @@ impl Known {
                 leader == candidate
                     || self.link == Link::Gone(leader)
                     || self.link == Link::Lost(leader)
-                    || now.saturating_duration_since(self.heard) >= DOUBT
+                    || now.saturating_duration_since(self.silent_since()) >= DOUBT
             }
         }
     }
@@ -111,6 +126,7 @@ impl Liveness {
         let now = time::monotonic();
         let known = Known {
             heard: now,
+            pulsed: now,
             leaderless: None,
             link: Link::Unknown,
             link_since: now,
@@ -130,6 +146,11 @@ impl Liveness {
         let mut known = self.known.lock();
         known.heard = time::monotonic();
         known.leaderless = None;
+    }
+
+    /// The leader's process has said that it lives.
+    pub(crate) fn pulsed(&self) {
+        self.known.lock().pulsed = time::monotonic();
     }
 
     /// Takes note of whether a leader is known.
@@ -202,7 +223,35 @@ mod tests {
 
     fn known(link: Link) -> Known {
         let now = time::monotonic();
-        Known { heard: now, leaderless: None, link, link_since: now, promise: None, take_over: false, resigning: false }
+        Known {
+            heard: now,
+            pulsed: now,
+            leaderless: None,
+            link,
+            link_since: now,
+            promise: None,
+            take_over: false,
+            resigning: false,
+        }
+    }
+
+    #[test]
+    fn a_leader_whose_process_lives_is_given_longer_but_not_for_ever() {
+        let view = view(Some(1));
+        let start = known(Link::Up(NodeId::from(1)));
+        for (pulse_ms, due_ms) in [(0, 1_500), (250, 1_750), (2_000, 3_500), (3_000, 4_500), (60_000, 4_500)] {
+            let known = Known { pulsed: start.heard + Duration::from_millis(pulse_ms), ..start };
+            assert_eq!(known.due(&view, 0.0), Some(start.heard + Duration::from_millis(due_ms)), "{pulse_ms}");
+            let doubted = start.heard + Duration::from_millis(due_ms) - (SILENCE_MIN - DOUBT);
+            assert!(known.would_vote(&view, false, NodeId::from(2), doubted), "{pulse_ms}");
+            assert!(!known.would_vote(&view, false, NodeId::from(2), doubted - Duration::from_millis(1)), "{pulse_ms}");
+        }
+        let heard_since = Known { heard: start.heard + Duration::from_secs(9), ..start };
+        assert_eq!(
+            heard_since.due(&view, 0.0),
+            Some(heard_since.heard + SILENCE_MIN),
+            "an old pulse takes nothing away"
+        );
     }
 
     #[test]

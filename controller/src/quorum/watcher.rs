@@ -75,6 +75,7 @@ impl Watcher {
         }
     }
 
+    /// Watches as long as the leader does not end it; each message is a sign that its process lives.
     async fn follow(&self, id: NodeId, address: &str) -> Status {
         let mut client = match self.links.raft(address) {
             Ok(client) => client,
@@ -88,7 +89,7 @@ impl Watcher {
         self.liveness.set_link(Link::Up(id));
         loop {
             match stream.message().await {
-                Ok(Some(_)) => {}
+                Ok(Some(_)) => self.liveness.pulsed(),
                 Ok(None) => return Status::unavailable("the watch ended"),
                 Err(status) => return status,
             }

@@ -22,7 +22,7 @@ use super::network::fatal;
 use super::route::Route;
 use super::{LEASE, Member, NodeId, Raft};
 use crate::quorum::formation::Seat;
-use crate::quorum::liveness::{Liveness, is_as_long};
+use crate::quorum::liveness::{Liveness, PULSE, is_as_long};
 use crate::quorum::members::Members;
 use crate::quorum::view::{View, leads};
 
@@ -180,7 +180,7 @@ impl RaftCalls for RaftService {
         task::spawn(async move {
             tokio::select! {
                 _ = metrics.wait_for(|metrics| follows(metrics)) => {}
-                () = sender.closed() => return,
+                () = pulse(&sender) => return,
                 () = shutdown.triggered() => {}
             }
             // Whoever has gone has no need of it.
@@ -201,6 +201,18 @@ impl RaftCalls for RaftService {
             }
         }
         Ok(Response::new(reply))
+    }
+}
+
+/// Says again and again that this process lives, until nobody listens any more.
+async fn pulse(sender: &mpsc::Sender<Result<v1::WatchReply, Status>>) {
+    loop {
+        tokio::select! {
+            () = sender.closed() => return,
+            () = time::sleep(PULSE) => {}
+        }
+        // Who has not taken the last one has enough.
+        let _ = sender.try_send(Ok(v1::WatchReply {}));
     }
 }
 
