@@ -18,7 +18,7 @@ use crate::raft::NodeId;
 pub(crate) const SILENCE_MIN: Duration = Duration::from_millis(1_500);
 
 /// How often a leader says to those who watch over it that its process lives: several times in what counts as silence.
-pub(crate) const PULSE: Duration = Duration::from_millis(250);
+pub(crate) const PULSE: Duration = Duration::from_millis(400);
 
 /// How long pulses alone keep a leader from which Raft hears nothing: as long as a stalled disk may take to come back,
 /// beside a processor that is busy. A disk that hangs for good must not hold up the quorum.
