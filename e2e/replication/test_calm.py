@@ -78,9 +78,7 @@ def stay_calm(cluster, minutes):
         return f"{minutes} minutes, {changes} topics: {check_all(cluster, load)}"
 
 
-@pytest.mark.parametrize("minutes", [SHORT_MINUTES, long_form(CALM_MINUTES)])
-def test_nobody_is_elected_or_fenced_because_disks_stall(new_cluster, stalls, minutes):
-    """CALM_MINUTES (60) in its long form."""
+def stay_calm_beside_stalls(new_cluster, stalls, minutes):
     cluster = new_cluster(host=lambda number: slow_host(stalls, number))
     cluster.start()
     told = stay_calm(cluster, minutes)
@@ -90,6 +88,12 @@ def test_nobody_is_elected_or_fenced_because_disks_stall(new_cluster, stalls, mi
             counts[node.number] = stalls_of(stalls, node.number).stat().st_size
     print(told, "stalls by process:", counts)
     assert all(counts.get(node.number, 0) >= 2 for node in cluster.nodes), counts
+
+
+@pytest.mark.parametrize("minutes", [SHORT_MINUTES, long_form(CALM_MINUTES)])
+def test_nobody_is_elected_or_fenced_because_disks_stall(new_cluster, stalls, minutes):
+    """CALM_MINUTES (60) in its long form."""
+    stay_calm_beside_stalls(new_cluster, stalls, minutes)
 
 
 @contextlib.contextmanager
@@ -111,3 +115,9 @@ def test_nobody_is_elected_or_fenced_because_processors_are_busy(new_cluster, mi
     cluster.start()
     with busy_processors():
         print(stay_calm(cluster, minutes))
+
+
+def test_nor_because_of_both_at_once(new_cluster, stalls):
+    """A stall and some time without a processor are longer together than a silent leader is waited for."""
+    with busy_processors():
+        stay_calm_beside_stalls(new_cluster, stalls, SHORT_MINUTES)
