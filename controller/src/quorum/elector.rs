@@ -12,7 +12,7 @@ use taffrail_runtime::time::{self, Instant};
 use taffrail_runtime::{random, task};
 use tonic::Request;
 
-use super::liveness::Liveness;
+use super::liveness::{Liveness, listen};
 use super::view::View;
 use crate::raft::links::Links;
 use crate::raft::messages::{RAFT_VERSION, log_id_to_message};
@@ -69,11 +69,12 @@ impl Elector {
             if let Some(due) = due
                 && due <= now
             {
-                let won = tokio::select! {
-                    won = self.stand(&view) => won,
+                let led = async { self.has_been_deaf(&view, chance).await || self.stand(&view).await };
+                let is_led = tokio::select! {
+                    is_led = led => is_led,
                     () = self.shutdown.triggered() => return,
                 };
-                lost = if won { 0 } else { lost.saturating_add(1) };
+                lost = if is_led { 0 } else { lost.saturating_add(1) };
                 not_before = time::monotonic() + pause(lost);
                 chance = random_fraction();
                 continue;
@@ -85,6 +86,15 @@ impl Elector {
                 () = self.shutdown.triggered() => return,
             }
         }
+    }
+
+    /// Whether the leader has spoken after all: who had no processor for a while has not heard it yet.
+    async fn has_been_deaf(&self, view: &View, chance: f64) -> bool {
+        if !self.liveness.known().is_only_silent(view) {
+            return false;
+        }
+        listen().await;
+        self.liveness.known().due(view, chance).is_none_or(|due| due > time::monotonic())
     }
 
     /// Stands for election, if it could be won; says whether somebody leads afterwards.
@@ -105,7 +115,9 @@ impl Elector {
         if View::of(&metrics.borrow_and_update()) != *view {
             return true;
         }
-        tracing::info!(node = %self.route.node(), term = view.term + 1, "standing for election");
+        let known = self.liveness.known();
+        let (silent_ms, link) = (known.silence(time::monotonic()).as_millis(), known.link);
+        tracing::info!(node = %self.route.node(), term = view.term + 1, silent_ms, ?link, "standing for election");
         if self.raft.trigger().elect().await.is_err() {
             return false;
         }

@@ -30,6 +30,12 @@ const SILENCE_SPREAD: Duration = Duration::from_millis(500);
 /// How much silence makes a voter willing to vote for another.
 const DOUBT: Duration = Duration::from_millis(1_200);
 
+/// A nap that ends when it should shows that this process has its share of the processor, and has read what has arrived.
+const NAP: Duration = Duration::from_millis(20);
+
+/// So many naps at most: a machine that is always late must have elections too.
+const NAPS_MAX: u32 = 20;
+
 /// How long a node waits that knows of no leader, at least and by chance more: one may be about to tell.
 const LEADERLESS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(120));
 
@@ -80,6 +86,16 @@ impl Known {
         self.pulsed.clamp(self.heard, self.heard + PULSE_TRUST)
     }
 
+    /// How long the leader has been silent at `now`.
+    pub(crate) fn silence(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.silent_since())
+    }
+
+    /// Whether nothing but silence speaks against the leader of `view`.
+    pub(crate) fn is_only_silent(&self, view: &View) -> bool {
+        !self.take_over && view.leader.is_some_and(|leader| self.link != Link::Gone(leader))
+    }
+
     /// When a node that sees `view` stands for election; `chance` between 0 and 1 spreads several of them.
     pub(crate) fn due(&self, view: &View, chance: f64) -> Option<Instant> {
         if !view.may_stand {
@@ -107,7 +123,7 @@ impl Known {
                 leader == candidate
                     || self.link == Link::Gone(leader)
                     || self.link == Link::Lost(leader)
-                    || now.saturating_duration_since(self.silent_since()) >= DOUBT
+                    || self.silence(now) >= DOUBT
             }
         }
     }
@@ -205,6 +221,17 @@ impl Liveness {
     /// Waits until there is news of the watch.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
+    }
+}
+
+/// Lets this process read what has arrived, if it has been held up: silence is judged only by who has listened.
+pub(crate) async fn listen() {
+    for _ in 0..NAPS_MAX {
+        let lain_down = time::monotonic();
+        time::sleep(NAP).await;
+        if time::monotonic().saturating_duration_since(lain_down) < 2 * NAP {
+            return;
+        }
     }
 }
 

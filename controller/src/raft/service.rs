@@ -22,7 +22,7 @@ use super::network::fatal;
 use super::route::Route;
 use super::{LEASE, Member, NodeId, Raft};
 use crate::quorum::formation::Seat;
-use crate::quorum::liveness::{Liveness, PULSE, is_as_long};
+use crate::quorum::liveness::{Liveness, PULSE, is_as_long, listen};
 use crate::quorum::members::Members;
 use crate::quorum::view::{View, leads};
 
@@ -146,7 +146,12 @@ impl RaftCalls for RaftService {
     }
 
     async fn pre_vote(&self, request: Request<v1::PreVoteRequest>) -> Result<Response<v1::PreVoteReply>, Status> {
-        Ok(Response::new(self.would_vote(request.into_inner())?))
+        let request = request.into_inner();
+        let view = View::of(&self.raft.server_metrics().borrow());
+        if self.liveness.known().is_only_silent(&view) {
+            listen().await;
+        }
+        Ok(Response::new(self.would_vote(request)?))
     }
 
     async fn take_over(&self, request: Request<v1::TakeOverRequest>) -> Result<Response<v1::TakeOverReply>, Status> {
