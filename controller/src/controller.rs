@@ -22,9 +22,9 @@ use taffrail_runtime::{random, task, time};
 use tokio::sync::{oneshot, watch};
 use tonic::service::Routes;
 
+use crate::changes::ChangesMade;
 use crate::decider::{Decider, Proposer};
 use crate::directory::{Directory, Opening};
-use crate::elections::ElectionsMade;
 use crate::heartbeats::Heartbeats;
 use crate::machine::feed::Feed;
 use crate::opening::{self, Opened};
@@ -80,7 +80,7 @@ pub struct Controller {
     /// Ends when the database is closed.
     closed: Option<oneshot::Receiver<()>>,
     reserve: Option<Arc<Reserve>>,
-    elections: Arc<ElectionsMade>,
+    changes: Arc<ChangesMade>,
 }
 
 /// What its tasks share.
@@ -134,7 +134,7 @@ impl Controller {
         let network = Network { route: Arc::clone(&route), links: Arc::clone(&links) };
         let raft = Raft::new(node, Arc::new(raft::config()), network, log, machine).await;
         let raft = raft.map_err(ControllerError::raft)?;
-        let elections = Arc::<ElectionsMade>::default();
+        let changes = Arc::<ChangesMade>::default();
         let static_config = options.static_config.clone();
         let inter_broker = options.static_config.get("inter.broker.listener.name").cloned();
         let sessions = Arc::new(Sessions::new(options.session_timeout));
@@ -145,7 +145,7 @@ impl Controller {
             liveness: Arc::clone(&liveness),
             static_config: options.static_config,
             reserve: reserve.clone(),
-            elections: Arc::clone(&elections),
+            changes: Arc::clone(&changes),
         }
         .start();
         let seat = Arc::new(Seat::new(options.advertised.clone(), granted, options.servers, founded));
@@ -159,7 +159,7 @@ impl Controller {
         let serving = task::spawn(grpc::serve(options.listener, routes, shutdown.clone()));
         let (trouble, _) = watch::channel(None);
         let others = vec![deciding, watching];
-        let mut controller = Self { parts, members, shutdown, serving, others, trouble, closed, reserve, elections };
+        let mut controller = Self { parts, members, shutdown, serving, others, trouble, closed, reserve, changes };
         if is_alone {
             controller.parts.lead_alone(node, founded, Member { address: options.advertised }).await?;
             if !founded {
@@ -225,7 +225,7 @@ impl Controller {
             id,
             metrics: self.parts.raft.metrics(),
             feed: Arc::clone(&self.parts.feed),
-            elections: Arc::clone(&self.elections),
+            changes: Arc::clone(&self.changes),
         }
     }
 

@@ -20,7 +20,7 @@ use taffrail_protocol::rpc::Committed;
 use taffrail_runtime::{random, task, time};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::elections::{Cause, Elections, ElectionsMade};
+use crate::changes::{Cause, Changes, ChangesMade};
 use crate::machine::feed::Feed;
 use crate::quorum::liveness::Liveness;
 use crate::quorum::view::{active, leads};
@@ -89,7 +89,7 @@ pub(crate) struct Decider {
     pub(crate) static_config: Overrides,
     /// Room for the metadata, unless they are in memory.
     pub(crate) reserve: Option<Arc<Reserve>>,
-    pub(crate) elections: Arc<ElectionsMade>,
+    pub(crate) changes: Arc<ChangesMade>,
 }
 
 /// The loop's state.
@@ -181,15 +181,15 @@ impl Deciding {
         let Ok(written) = self.parts.raft.client_write_ff(Events(bytes)).await else {
             return send(answer, Err(not_active(None)));
         };
-        let mut elections = Elections::default();
+        let mut changes = Changes::default();
         if let Some(pending) = &mut self.pending {
             for event in &batch.events {
-                elections.note(&pending.image, event);
+                changes.note(&pending.image, event);
                 let applied = pending.image.apply(event);
                 assert!(applied.is_ok(), "a decision fits the image it was made from: {applied:?}");
             }
         }
-        let (failures, made) = (Arc::clone(&self.failures), Arc::clone(&self.parts.elections));
+        let (failures, made) = (Arc::clone(&self.failures), Arc::clone(&self.parts.changes));
         task::spawn(async move {
             let outcome = match written.await {
                 Ok(Ok(response)) => match response.data {
@@ -202,7 +202,7 @@ impl Deciding {
                 Ok(Err(ClientWriteError::ChangeMembershipError(_))) | Err(_) => Err(not_active(None)),
             };
             match &outcome {
-                Ok(_) => made.count(cause, elections),
+                Ok(_) => made.count(cause, changes),
                 Err(_) => drop(failures.fetch_add(1, Ordering::Release)),
             }
             send(answer, outcome);

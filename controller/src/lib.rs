@@ -3,10 +3,10 @@
 //! Commands come in by gRPC, one loop decides them (core), Raft commits the events, every controller applies them to the
 //! same image, and brokers follow the events. openraft, sled and redb stay inside this crate.
 
+mod changes;
 mod controller;
 mod decider;
 mod directory;
-mod elections;
 mod heartbeats;
 mod machine;
 mod opening;
@@ -20,9 +20,9 @@ mod store;
 mod tender;
 mod view;
 
+pub use changes::{Cause, Changes};
 pub use controller::Controller;
 pub use directory::DirectoryError;
-pub use elections::{Cause, Elections};
 pub use options::{ControllerError, ControllerOptions, MetadataDir};
 pub use raft::links::Dialer;
 pub use store::StoreError;

@@ -6,7 +6,7 @@ use openraft::RaftMetrics;
 use taffrail_core::image::MetadataImage;
 use tokio::sync::watch;
 
-use crate::elections::{Cause, Elections, ElectionsMade};
+use crate::changes::{Cause, Changes, ChangesMade};
 use crate::machine::feed::Feed;
 use crate::quorum::view::leads;
 use crate::raft::{Member, NodeId};
@@ -17,7 +17,7 @@ pub struct ControllerView {
     pub(crate) id: i32,
     pub(crate) metrics: watch::Receiver<RaftMetrics<NodeId, Member>>,
     pub(crate) feed: Arc<Feed>,
-    pub(crate) elections: Arc<ElectionsMade>,
+    pub(crate) changes: Arc<ChangesMade>,
 }
 
 /// How a controller stands in its quorum.
@@ -47,9 +47,9 @@ impl ControllerView {
         self.feed.image()
     }
 
-    /// The elections of leaders that it has decided since it started, by what made it do so.
-    pub fn elections(&self) -> impl Iterator<Item = (Cause, Elections)> {
-        self.elections.by_cause()
+    /// How it has changed partitions since it started, by what made it do so.
+    pub fn changes(&self) -> impl Iterator<Item = (Cause, Changes)> {
+        self.changes.by_cause()
     }
 
     /// How it stands in its quorum.

@@ -10,7 +10,9 @@ use std::process::{Child, Command as Process, Stdio};
 use std::time::Duration;
 
 use common::{heartbeat, register, registration};
-use taffrail_controller::{Cause, Controller, ControllerError, ControllerOptions, Dialer, DirectoryError, MetadataDir};
+use taffrail_controller::{
+    Cause, Changes, Controller, ControllerError, ControllerOptions, Dialer, DirectoryError, MetadataDir,
+};
 use taffrail_core::config::Overrides;
 use taffrail_core::control::{Command, CreateTopics, DeleteTopics, NewTopic, ProducerIdBlock, Reply, TopicRef};
 use taffrail_core::errors::ErrorCode;
@@ -107,19 +109,26 @@ async fn what_is_proposed_reaches_followers_as_the_controller_applied_it() {
 }
 
 #[tokio::test]
-async fn elections_are_counted_by_their_cause() {
+async fn elections_and_changes_of_isrs_are_counted_by_their_cause() {
     let (controller, calls, _) = start(MetadataDir::Memory).await;
     let broker = register(&calls, 1).await;
     created(&calls, "a").await.unwrap();
     let view = controller.view(1);
-    let made = || -> Vec<(Cause, u64)> {
-        let elections = view.elections().filter(|(_, elections)| elections.all > 0);
-        elections.map(|(cause, elections)| (cause, elections.all)).collect()
+    let made = |count: fn(&Changes) -> u64| -> Vec<(Cause, u64)> {
+        view.changes().map(|(cause, changes)| (cause, count(&changes))).filter(|(_, count)| *count > 0).collect()
     };
     calls.propose(&Command::FenceBroker(broker)).await.unwrap();
-    assert_eq!(made(), [], "there is nobody to elect, and a first leader is not elected");
+    assert_eq!(made(|it| it.elections), [], "there is nobody to elect, and a first leader is not elected");
+    assert_eq!(made(|it| it.isr_shrinks), [], "the last one stays in the ISR");
     calls.propose(&Command::UnfenceBroker(broker)).await.unwrap();
-    assert_eq!(made(), [(Cause::BrokerReturned, 3)], "each partition has a leader again");
+    assert_eq!(made(|it| it.elections), [(Cause::BrokerReturned, 3)], "each partition has a leader again");
+    let other = register(&calls, 2).await;
+    let replicated = NewTopic { partitions: 4, replication_factor: 2, ..NewTopic::new("b") };
+    let create = CreateTopics { topics: vec![replicated], validate_only: false };
+    calls.propose(&Command::CreateTopics(create)).await.unwrap();
+    calls.propose(&Command::FenceBroker(other)).await.unwrap();
+    assert_eq!(made(|it| it.isr_shrinks), [(Cause::BrokerFenced, 4)], "it leaves the ISR of each partition");
+    assert_eq!(made(|it| it.isr_expands), []);
     controller.stop().await.unwrap();
 }
 

@@ -27,6 +27,7 @@ use crate::fetch::session::{EPOCH_FINAL, NO_SESSION, PartitionKey, Session, Told
 use crate::fetch::wait::{Named, Source, Turn, read_enough};
 use crate::listener::Share;
 use crate::listener::service::{Chunk, Chunks, Frame, Pace, Reply, Started};
+use crate::metrics::RequestKind;
 use crate::replica::{Offsets, Partition, Reach, Refused, ReplicaFetch, Side, read_refusal};
 
 /// Ranges below this are copied into the answer rather than sent from the file.
@@ -55,7 +56,12 @@ impl Records for Range {
 
 pub(crate) fn start(mut call: Call) -> Started {
     match FetchRequestView::decode(call.version, std::mem::take(&mut call.body)) {
-        Ok(request) => Started::Running(Box::pin(run(call, request)), Pace::Waiting),
+        Ok(request) => {
+            if request.replica_id >= 0 {
+                call.kind = RequestKind::FETCH_FOLLOWER;
+            }
+            Started::Running(Box::pin(run(call, request)), Pace::Waiting)
+        }
         Err(error) => Started::Done(call.undecodable(&error)),
     }
 }
@@ -440,7 +446,10 @@ fn reply(call: &Call, response: FetchResponse<Range>, held: Option<Share>) -> Re
         WireChunk::Bytes(bytes) | WireChunk::Records(Range::Bytes(bytes)) => Chunk::Bytes(bytes),
         WireChunk::Records(Range::File(range)) => Chunk::File(range),
     };
-    let frame =
-        chunks.map(|chunks| Frame { chunks: Chunks::Many(chunks.into_iter().map(chunk).collect()), _held: held });
+    let frame = chunks.map(|chunks| Frame {
+        chunks: Chunks::Many(chunks.into_iter().map(chunk).collect()),
+        _held: held,
+        times: None,
+    });
     call.encoded(frame)
 }

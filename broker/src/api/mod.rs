@@ -55,11 +55,12 @@ use taffrail_protocol::header::{self, HeaderError};
 use taffrail_protocol::message::{Request, Response};
 use taffrail_protocol::versions::ApiKey;
 use taffrail_protocol::{request, response};
-use taffrail_runtime::time;
+use taffrail_runtime::time::{self, Instant};
 
 use crate::broker::Broker;
 use crate::client_info::{ClientInfo, Connection};
 use crate::listener::service::{CloseReason, Frame, Pace, Reply, Service, Started};
+use crate::metrics::{RequestKind, Times};
 
 /// A guess at the size of an ordinary answer.
 const ANSWER_BYTES: usize = 256;
@@ -78,7 +79,10 @@ pub(crate) struct Call {
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
     pub(crate) body: Bytes,
-    pub(crate) started: time::Instant,
+    /// As what it is counted.
+    pub(crate) kind: RequestKind,
+    pub(crate) arrived: Instant,
+    pub(crate) started: Instant,
 }
 
 impl Service for KafkaService {
@@ -88,18 +92,18 @@ impl Service for KafkaService {
         Connection::new(peer, &self.listener)
     }
 
-    fn start(&self, connection: &Connection, frame: Bytes) -> Started {
-        self.open(connection, frame).map_or_else(Started::Done, dispatch)
+    fn start(&self, connection: &Connection, frame: Bytes, arrived: Instant) -> Started {
+        self.open(connection, frame, arrived).map_or_else(Started::Done, dispatch)
     }
 
     fn is_joinable(&self, frame: &[u8]) -> bool {
         header::peek_key(frame) == Some(ApiKey::Produce)
     }
 
-    fn start_together(&self, connection: &Connection, frames: Vec<Bytes>) -> Vec<Started> {
+    fn start_together(&self, connection: &Connection, frames: Vec<Bytes>, arrived: Instant) -> Vec<Started> {
         let mut calls = Vec::with_capacity(frames.len());
         for frame in frames {
-            match self.open(connection, frame) {
+            match self.open(connection, frame, arrived) {
                 Ok(call) => calls.push(call),
                 // What comes behind the end of a connection is not started.
                 Err(reply) => {
@@ -111,6 +115,10 @@ impl Service for KafkaService {
         }
         produce::start_all(calls)
     }
+
+    fn sent(&self, times: &Times, taken: Instant, sent: Instant) {
+        self.broker.metrics.requests.sent(times, taken, sent);
+    }
 }
 
 impl KafkaService {
@@ -118,7 +126,7 @@ impl KafkaService {
     ///
     /// # Errors
     /// The answer to a request that has no header that we know.
-    fn open(&self, connection: &Connection, frame: Bytes) -> Result<Call, Reply> {
+    fn open(&self, connection: &Connection, frame: Bytes, arrived: Instant) -> Result<Call, Reply> {
         let mut body = frame;
         let header = match header::parse(&mut body) {
             Ok(header) => header,
@@ -134,6 +142,8 @@ impl KafkaService {
             version: header.version,
             correlation_id: header.correlation_id,
             body,
+            kind: RequestKind::of(header.key),
+            arrived,
             started: time::monotonic(),
         })
     }
@@ -204,8 +214,18 @@ impl Call {
 
     /// What a client gets whose request cannot be decoded: nothing more, as from Kafka.
     pub(crate) fn undecodable(&self, error: &request::DecodeError) -> Reply {
-        self.broker.metrics.requests.finished(self.key, self.started);
+        self.unanswered();
         Reply::Close(CloseReason::BadRequest(error.to_string()))
+    }
+
+    /// Counts a request that gets no answer.
+    pub(crate) fn unanswered(&self) {
+        self.broker.metrics.requests.unanswered(&self.times());
+    }
+
+    /// When what happened to this request, which is answered now.
+    fn times(&self) -> Times {
+        Times::answered_now(self.kind, self.arrived, self.started)
     }
 
     fn reply<R: Response>(&self, message: &R) -> Reply {
@@ -214,14 +234,14 @@ impl Call {
         self.encoded(encoded.map(|()| Frame::from(out.freeze())))
     }
 
-    /// The reply for an encoded response; counts the request.
+    /// The reply for an encoded response, which is counted when it has been sent.
     pub(crate) fn encoded(&self, encoded: Result<Frame, request::EncodeError>) -> Reply {
-        self.broker.metrics.requests.finished(self.key, self.started);
         match encoded {
-            Ok(frame) => Reply::Frame(frame),
+            Ok(frame) => Reply::Frame(Frame { times: Some(self.times()), ..frame }),
             // A mistake of ours; the client would wait for ever if its connection stayed.
             Err(error) => {
                 tracing::error!(%error, "a response could not be encoded");
+                self.unanswered();
                 Reply::Close(CloseReason::BadRequest(error.to_string()))
             }
         }

@@ -77,7 +77,7 @@ pub(crate) async fn serve<S: Service>(mut stream: TcpStream, context: Context<S>
         outbox.drop_waiting();
     };
     // `join` polls the reader first: see `Signal::raise_quietly`.
-    let work = join(reading, writer::run(&sending, &outbox, context.limits.idle_max));
+    let work = join(reading, writer::run(&sending, &outbox, context.limits.idle_max, &*context.service));
     let too_late = async {
         context.shutdown.triggered().await;
         time::sleep(context.limits.drain_max).await;
@@ -140,7 +140,7 @@ impl<S: Service> Reader<'_, S> {
             if self.context.service.is_joinable(&frame) {
                 handled += self.start_joined(frame, share).await?;
             } else {
-                let started = self.context.service.start(&self.connection, frame);
+                let started = self.context.service.start(&self.connection, frame, self.last_active);
                 self.see_through(started, share).await;
             }
             while self.outbox.is_full() && !self.outbox.has_ended() {
@@ -170,7 +170,7 @@ impl<S: Service> Reader<'_, S> {
             shares.push(std::mem::replace(&mut self.share, self.context.budget.empty_share()));
         }
         let joined = frames.len() - 1;
-        let started = self.context.service.start_together(&self.connection, frames);
+        let started = self.context.service.start_together(&self.connection, frames, self.last_active);
         for (started, share) in started.into_iter().zip(shares) {
             self.see_through(started, share).await;
         }
@@ -229,16 +229,17 @@ impl<S: Service> Reader<'_, S> {
             Started::Done(reply) => return self.outbox.fill(place, reply, true),
             Started::Running(work, pace) => (work, pace),
         };
-        if pace == Pace::Alone {
-            let reply = work.await;
+        if let Poll::Ready(reply) = futures::poll!(work.as_mut()) {
             return self.outbox.fill(place, reply, true);
         }
-        if let Poll::Ready(reply) = futures::poll!(work.as_mut()) {
+        let since = time::monotonic();
+        if pace == Pace::Alone {
+            let reply = work.await.having_waited(since);
             return self.outbox.fill(place, reply, true);
         }
         let outbox = Rc::clone(&self.outbox);
         let task = task::spawn_local(async move {
-            let reply = work.await;
+            let reply = work.await.having_waited(since);
             drop(share);
             outbox.fill(place, reply, false);
         });

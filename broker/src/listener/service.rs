@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 
 use bytes::Bytes;
+use taffrail_runtime::time::Instant;
 use taffrail_storage::FileRange;
 
 use super::memory::Share;
+use crate::metrics::Times;
 
 /// A request's answer, or what happens instead of one.
 pub(crate) enum Reply {
@@ -25,6 +27,18 @@ pub(crate) struct Frame {
     pub(crate) chunks: Chunks,
     /// Memory of the response, counted until it has been sent.
     pub(crate) _held: Option<Share>,
+    /// When what happened to the request, if that is to be counted.
+    pub(crate) times: Option<Times>,
+}
+
+impl Reply {
+    /// The same reply to a request that has waited for others since then.
+    pub(super) fn having_waited(mut self, since: Instant) -> Self {
+        if let Self::Frame(Frame { times: Some(times), .. }) = &mut self {
+            times.waited_since = Some(since);
+        }
+        self
+    }
 }
 
 /// The parts of a frame.
@@ -57,7 +71,7 @@ impl Frame {
 
 impl From<Bytes> for Frame {
     fn from(bytes: Bytes) -> Self {
-        Self { chunks: Chunks::One(bytes), _held: None }
+        Self { chunks: Chunks::One(bytes), _held: None, times: None }
     }
 }
 
@@ -88,8 +102,8 @@ pub(crate) trait Service: Send + Sync + 'static {
     /// A new connection from `peer`.
     fn connected(&self, peer: SocketAddr) -> Self::Connection;
 
-    /// Starts the request in `frame` (without the length prefix).
-    fn start(&self, connection: &Self::Connection, frame: Bytes) -> Started;
+    /// Starts the request in `frame` (without the length prefix), which was there at `arrived`.
+    fn start(&self, connection: &Self::Connection, frame: Bytes, arrived: Instant) -> Started;
 
     /// Whether the request in `frame` gains from being started together with others of its kind that arrived with it. It
     /// must let later requests start at once.
@@ -97,7 +111,10 @@ pub(crate) trait Service: Send + Sync + 'static {
 
     /// Starts the joinable requests in `frames`, in their order. Fewer are started than there are if one of them ends the
     /// connection.
-    fn start_together(&self, connection: &Self::Connection, frames: Vec<Bytes>) -> Vec<Started>;
+    fn start_together(&self, connection: &Self::Connection, frames: Vec<Bytes>, arrived: Instant) -> Vec<Started>;
+
+    /// An answer was taken to be sent at `taken`, and has been sent at `sent`.
+    fn sent(&self, times: &Times, taken: Instant, sent: Instant);
 }
 
 /// Why a connection ended.

@@ -6,13 +6,16 @@ use std::rc::Rc;
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
 use prometheus::IntGauge;
+use taffrail_protocol::versions::ApiKey;
 use taffrail_runtime::net::{TcpStream, connect};
 use taffrail_runtime::task::JoinHandle;
+use taffrail_runtime::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
 use super::service::{CloseReason, Frame, Pace, Reply, Started};
 use super::*;
+use crate::metrics::{RequestKind, Times};
 
 /// How long a test waits for what must happen.
 const SOON: Duration = Duration::from_secs(10);
@@ -29,6 +32,8 @@ struct Scripted {
     joined: Mutex<Vec<usize>>,
     dropped: Arc<Mutex<Vec<String>>>,
     go: Arc<Notify>,
+    /// What was sent, and when it was taken and was out.
+    sent: Mutex<Vec<(Times, Instant, Instant)>>,
 }
 
 /// Notes that a handler was dropped before its end.
@@ -52,11 +57,12 @@ impl Drop for Alarm {
     }
 }
 
-fn reply(text: &str) -> Reply {
+fn reply(text: &str, arrived: Instant) -> Reply {
     let mut frame = BytesMut::new();
     frame.put_i32(text.len() as i32);
     frame.put_slice(text.as_bytes());
-    Reply::Frame(Frame::from(frame.freeze()))
+    let times = Times::answered_now(RequestKind::of(ApiKey::Produce), arrived, arrived);
+    Reply::Frame(Frame { times: Some(times), ..Frame::from(frame.freeze()) })
 }
 
 impl Service for Scripted {
@@ -66,14 +72,14 @@ impl Service for Scripted {
         Rc::default()
     }
 
-    fn start(&self, requests: &Self::Connection, frame: Bytes) -> Started {
+    fn start(&self, requests: &Self::Connection, frame: Bytes, arrived: Instant) -> Started {
         *requests.borrow_mut() += 1;
         let text = String::from_utf8_lossy(&frame).into_owned();
         self.started.lock().push(text.clone());
         let (verb, rest) = text.split_once(' ').unwrap_or((&text, ""));
         let pace = match verb {
-            "now" => return Started::Done(reply(rest)),
-            "large" => return Started::Done(reply(&"x".repeat(LARGE_BYTES))),
+            "now" => return Started::Done(reply(rest, arrived)),
+            "large" => return Started::Done(reply(&"x".repeat(LARGE_BYTES), arrived)),
             "silent" => return Started::Done(Reply::Silent),
             "close" => return Started::Done(Reply::Close(CloseReason::BadRequest("as asked".to_owned()))),
             "wait" => Pace::Waiting,
@@ -85,7 +91,7 @@ impl Service for Scripted {
         let work = async move {
             go.notified().await;
             alarm.disarm();
-            reply(&rest)
+            reply(&rest, arrived)
         };
         Started::Running(Box::pin(work), pace)
     }
@@ -94,16 +100,20 @@ impl Service for Scripted {
         frame.windows(4).any(|word| word == b"join")
     }
 
-    fn start_together(&self, requests: &Self::Connection, frames: Vec<Bytes>) -> Vec<Started> {
+    fn start_together(&self, requests: &Self::Connection, frames: Vec<Bytes>, arrived: Instant) -> Vec<Started> {
         self.joined.lock().push(frames.len());
         let mut started = Vec::new();
         for frame in frames {
-            started.push(self.start(requests, frame));
+            started.push(self.start(requests, frame, arrived));
             if matches!(started.last(), Some(Started::Done(Reply::Close(_)))) {
                 break;
             }
         }
         started
+    }
+
+    fn sent(&self, times: &Times, taken: Instant, sent: Instant) {
+        self.sent.lock().push((*times, taken, sent));
     }
 }
 
@@ -396,4 +406,23 @@ async fn stopping_answers_what_has_effects_and_closes() {
     assert_eq!(read_to_close(&mut client).await, frames(&["a"]));
     time::timeout(SOON, harness.running).await.unwrap().unwrap();
     assert!(connect(&harness.address).await.is_err());
+}
+
+#[tokio::test]
+async fn answers_are_counted_as_they_leave_with_what_they_waited_for() {
+    let harness = listen(ListenerLimits::default()).await;
+    let mut client = harness.connect().await;
+    client.write_all(&frames(&["wait a", "now b", "silent"])).await.unwrap();
+    harness.started(3).await;
+    assert_eq!(harness.service.sent.lock().len(), 0, "nothing has left");
+    harness.service.go.notify_one();
+    assert_eq!((read_one(&mut client).await, read_one(&mut client).await), ("a".to_owned(), "b".to_owned()));
+    level(|| harness.service.sent.lock().len() == 2).await;
+    let sent = harness.service.sent.lock().clone();
+    let [(first, _, _), (second, second_taken, _)] = sent.as_slice() else { panic!("two answers: {sent:?}") };
+    assert!(first.waited_since.is_some_and(|since| since >= first.started && since <= first.answered), "{first:?}");
+    assert_eq!(second.waited_since, None, "it waited for nobody");
+    assert!(second.answered <= first.answered && *second_taken >= first.answered, "its answer stood behind the first");
+    assert_eq!(second.arrived, first.arrived, "they came together");
+    assert!(sent.iter().all(|(times, taken, out)| times.answered <= *taken && taken <= out), "{sent:?}");
 }

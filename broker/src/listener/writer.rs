@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use taffrail_runtime::net::WriteHalf;
+use taffrail_runtime::time;
 use taffrail_storage::FileRange;
 
 use super::connection::{broken, within};
 use super::outbox::{Front, Outbox};
-use super::service::{Chunk, Chunks, CloseReason, Frame};
+use super::service::{Chunk, Chunks, CloseReason, Frame, Service};
 
 /// Answers that are taken for one round of writing.
 const FRAMES_PER_ROUND_MAX: usize = 64;
@@ -21,8 +22,8 @@ const SLICES_MAX: usize = 32;
 const FILE_STEP_BYTES: u64 = 1024 * 1024;
 
 /// Sends answers until the outbox has ended or the connection is broken. `stall_max`: how long the other end may take
-/// nothing.
-pub(super) async fn run(stream: &WriteHalf<'_>, outbox: &Outbox, stall_max: Duration) {
+/// nothing. `service` is told what has been sent.
+pub(super) async fn run<S: Service>(stream: &WriteHalf<'_>, outbox: &Outbox, stall_max: Duration, service: &S) {
     let mut frames: Vec<Frame> = Vec::new();
     loop {
         let mut at_end = false;
@@ -43,10 +44,15 @@ pub(super) async fn run(stream: &WriteHalf<'_>, outbox: &Outbox, stall_max: Dura
             outbox.wait_filled().await;
             continue;
         }
+        let taken = time::monotonic();
         if let Err(reason) = send(stream, &frames, stall_max).await {
             outbox.end(reason);
             outbox.drop_waiting();
             return;
+        }
+        let sent = time::monotonic();
+        for times in frames.iter().filter_map(|frame| frame.times.as_ref()) {
+            service.sent(times, taken, sent);
         }
         outbox.sent(&frames);
         frames.clear();

@@ -34,12 +34,16 @@ pub(super) enum Reading {
     Uncommitted,
     /// Of each such group.
     Group(fn(&GroupLag) -> Option<Value>),
+    /// Of each topic of such a group whose oldest unread record retention may delete.
+    DeletionMargin,
     /// Of each such group, with why members went as a label.
     Removed,
     /// Of each such group, with its state as a label.
     GroupState,
     /// Of this broker; with what the labels say, if it has some.
     Broker(fn(&Scrape) -> Option<Value>),
+    /// Of each side of replication that is throttled.
+    Throttle,
     /// Of this broker, with its number and address.
     Info,
 }
@@ -127,6 +131,8 @@ pub(super) const FAMILIES: &[Family] = families! {
         Led(|it| Some(it.offsets().high_watermark));
     Kafka "kafka_server_kafkaserver_brokerstate" &[], "State of the broker: 1 = not in the cluster yet, 3 = it serves, 6 = it leaves.",
         Broker(|it| Some(Value::Count(it.broker_state())));
+    Kafka "kafka_server_replicamanager_reassigningpartitions" &[], "Led partitions whose replicas are being changed.",
+        Broker(|it| Some(Value::Count(it.reassigning())));
     KafkaExporter "kafka_topic_partition_current_offset" PARTITION, "Up to where consumers can read a led partition.",
         Led(|it| Some(it.offsets().high_watermark));
     KafkaExporter "kafka_topic_partition_in_sync_replica" PARTITION, "Replicas in sync of a led partition.",
@@ -145,6 +151,9 @@ pub(super) const FAMILIES: &[Family] = families! {
         Topic(|scrape, first| scrape.partitions_of(first));
     Taffrail "taffrail_consumer_group_commit_age_seconds" GROUP_PARTITION, "Time since a group committed an offset.",
         GroupPartition(|it| Some(Value::Millis(it.committed_ago_ms)));
+    Taffrail "taffrail_consumer_group_deletion_margin_seconds" &["group", "topic"],
+        "Time until retention.ms may delete the oldest record that a group has not read; without a series it deletes none.",
+        DeletionMargin;
     Taffrail "taffrail_consumer_group_lag_from_timestamps" GROUP_PARTITION,
         "1 = lag in seconds is from the timestamps of producers, as the append was before the leader started; 0 = it is from the append.",
         GroupPartition(|it| Some(Value::Count(i64::from(matches!(it.age, Age::Stamped(_))))));
@@ -177,6 +186,8 @@ pub(super) const FAMILIES: &[Family] = families! {
         "Replicas in sync of a led partition beyond its minimum; below 0 it takes no acks=all writes.", Led(|it| Some(it.in_sync_margin()));
     Taffrail "taffrail_partition_under_replicated_seconds" PARTITION,
         "How long a led partition has had replicas out of sync; without a series it has none.", Led(Partition::under_replicated_seconds);
+    Taffrail "taffrail_replication_throttle_rate_bytes" &["side"],
+        "Bytes a second that replicas out of sync are held back to, as leader or follower; without a series they are not.", Throttle;
     Taffrail "taffrail_rolling_restart_in_progress" &[],
         "1 = somebody has leave to take brokers down, or a broker is leaving in order.",
         Broker(|it| Some(Value::Count(i64::from(it.is_roll_under_way()))));

@@ -22,7 +22,7 @@ pub use lines::write_head;
 pub use losses::Loss;
 pub(crate) use losses::Losses;
 pub use options::{Granularity, ScrapeOptions};
-pub(crate) use requests::RequestMetrics;
+pub(crate) use requests::{RequestKind, RequestMetrics, Times};
 pub(crate) use resources::ResourceMetrics;
 pub use scrape::Scrape;
 pub(crate) use topics::{TopicCounters, TopicMetrics};

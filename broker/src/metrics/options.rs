@@ -85,7 +85,7 @@ fn needed_for(label: &str) -> Granularity {
     match label {
         "partition" => Granularity::Auto,
         "topic" => Granularity::Topic,
-        "group" | "consumergroup" | "request" | "quantile" => Granularity::Group,
+        "group" | "consumergroup" | "request" | "quantile" | "stage" => Granularity::Group,
         _ => Granularity::Summary,
     }
 }

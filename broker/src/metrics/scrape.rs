@@ -1,11 +1,16 @@
 //! One look at all that is read when it is asked for: a moment's partitions and groups, written metric by metric.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use taffrail_core::config::{Overrides, TopicConfig};
+use taffrail_core::event::ConfigResource;
 use taffrail_core::ids::BrokerId;
 use taffrail_core::image::MetadataImage;
 use taffrail_core::metric::Metric;
+use taffrail_core::throttle;
+use taffrail_protocol::unread::Age;
 
 use super::families::{FAMILIES, Family, Reading, Value};
 use super::lines::Line;
@@ -92,6 +97,16 @@ impl Scrape {
                     sink.put(|_| Label::Text(&self.cluster), value);
                 }
             }
+            Reading::Throttle => {
+                let config = self.broker.config.load();
+                let rates = [
+                    ("follower", config.follower_replication_throttled_rate),
+                    ("leader", config.leader_replication_throttled_rate),
+                ];
+                for (side, rate) in rates.into_iter().filter(|(_, rate)| *rate != throttle::UNLIMITED) {
+                    sink.put(|_| Label::Text(side), Value::Count(rate));
+                }
+            }
             Reading::Info => {
                 let Some(own) = self.image.broker(self.broker.id) else { return };
                 let address = own.listeners.first().map(|it| format!("{}:{}", it.host, it.port)).unwrap_or_default();
@@ -114,6 +129,7 @@ impl Scrape {
     }
 
     fn write_groups(&self, reading: &Reading, sink: &mut Sink<'_>) {
+        let mut retentions = BTreeMap::new();
         for (group, shows_partitions) in self.shown_groups() {
             let label = |topic, partition, name: &str| match name {
                 "group" | "consumergroup" => Label::Text(&group.group),
@@ -139,6 +155,15 @@ impl Scrape {
                     for (topic, count) in group.uncommitted.iter().filter(|(topic, _)| self.options.shows_topic(topic))
                     {
                         sink.put(|name| label(topic, 0, name), Value::Count(*count as i64));
+                    }
+                }
+                Reading::DeletionMargin => {
+                    for of_topic in group.topics().filter(|it| self.options.shows_topic(&it[0].topic)) {
+                        let topic = &of_topic[0].topic;
+                        let retention = *retentions.entry(topic).or_insert_with(|| self.retention_ms(topic));
+                        if let Some(margin_ms) = retention.and_then(|ms| deletion_margin_ms(of_topic, ms)) {
+                            sink.put(|name| label(topic, 0, name), Value::Millis(margin_ms));
+                        }
                     }
                 }
                 Reading::Group(read) => {
@@ -208,6 +233,20 @@ impl Scrape {
 
     pub(super) fn is_roll_under_way(&self) -> bool {
         self.image.grant().is_some() || self.image.brokers().values().any(|broker| broker.shutting_down)
+    }
+
+    /// Partitions led here whose replicas are being changed.
+    pub(super) fn reassigning(&self) -> i64 {
+        let hosted = self.broker.replicas.hosted();
+        hosted.partitions().filter(|it| it.leads() && it.state().is_reassigning()).count() as i64
+    }
+
+    /// After how long records of a topic may be deleted for their age, if they are.
+    fn retention_ms(&self, topic: &str) -> Option<i64> {
+        let none = Overrides::new();
+        let own = self.image.overrides(&ConfigResource::topic(topic));
+        let config = TopicConfig::resolve(own.map_or(&none, |own| own), &self.broker.layers.load()).ok()?;
+        (config.cleanup_policy.delete && config.retention_ms >= 0).then_some(config.retention_ms)
     }
 
     pub(super) fn offline_directories(&self) -> i64 {
@@ -297,7 +336,45 @@ fn groups(lags: &GroupLags, options: &ScrapeOptions) -> Vec<(usize, bool)> {
     groups
 }
 
+/// How long the oldest record of a topic that its group has not read is safe from deletion, if there is one.
+fn deletion_margin_ms(of_topic: &[PartitionLag], retention_ms: i64) -> Option<i64> {
+    let unread = of_topic.iter().filter(|it| it.records > 0);
+    let oldest_ms = unread.filter_map(|it| match it.age {
+        Age::Unknown => None,
+        Age::Appended(ms) | Age::Stamped(ms) => Some(ms),
+    });
+    oldest_ms.max().map(|ms| retention_ms.saturating_sub(ms).max(0))
+}
+
 /// How many series one partition has.
 fn series_of(options: &ScrapeOptions, counts: impl Fn(&Reading) -> bool) -> usize {
     FAMILIES.iter().filter(|family| counts(&family.reading) && options.shows(&family.metric)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_unread_record_says_how_long_there_is_until_deletion() {
+        let lag = |records: i64, age: Age| PartitionLag {
+            topic: "t".into(),
+            partition: 0,
+            committed: 0,
+            records,
+            deleted: 0,
+            age,
+            committed_ago_ms: 0,
+        };
+        let cases: [(&[PartitionLag], Option<i64>); 5] = [
+            (&[], None),
+            (&[lag(0, Age::Appended(0))], None),
+            (&[lag(5, Age::Unknown)], None),
+            (&[lag(5, Age::Appended(300)), lag(1, Age::Stamped(700)), lag(0, Age::Appended(0))], Some(300)),
+            (&[lag(5, Age::Appended(5_000))], Some(0)),
+        ];
+        for (partitions, expected) in cases {
+            assert_eq!(deletion_margin_ms(partitions, 1_000), expected, "{partitions:?}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use prometheus::{HistogramOpts, Opts};
+use prometheus::Opts;
 use taffrail_core::metric::Dialect::{Kafka, Process, Taffrail};
 use taffrail_core::metric::Metric;
 
@@ -19,6 +19,8 @@ macro_rules! metrics {
 
 const TOPIC: &[&str] = &["topic"];
 const CLIENT: &[&str] = &["clientId"];
+const REQUEST: &[&str] = &["request"];
+const QUANTILE: &[&str] = &["request", "quantile"];
 
 metrics! {
     BYTES_IN = counter Kafka "kafka_server_brokertopicmetrics_bytesin_total" TOPIC, "Bytes that clients produced.";
@@ -71,9 +73,32 @@ metrics! {
         "Offset from which on committed records were lost last, in partitions where that happened.";
     LOST_TO = gauge Taffrail "taffrail_partition_lost_to_offset" &["topic", "partition"],
         "First offset after those that are known to have been committed and lost; more may have been.";
-    REQUESTS = counter Kafka "kafka_network_requestmetrics_requests_total" &["request"], "Requests that were answered.";
-    REQUEST_SECONDS = histogram Taffrail "taffrail_request_duration_seconds" &["request"],
-        "Time from a request's arrival to its answer, without the time to send it.";
+    REQUESTS = counter Kafka "kafka_network_requestmetrics_requests_total" REQUEST,
+        "Requests that were answered; Fetch is FetchConsumer and FetchFollower together.";
+    QUEUE_MS = gauge Kafka "kafka_network_requestmetrics_requestqueuetimems" QUANTILE,
+        "Milliseconds that requests of the last minutes stood behind earlier ones of their connection.";
+    QUEUE_COUNT = counter Kafka "kafka_network_requestmetrics_requestqueuetimems_count" REQUEST, "Requests behind these times.";
+    LOCAL_MS = gauge Kafka "kafka_network_requestmetrics_localtimems" QUANTILE,
+        "Milliseconds that requests of the last minutes were worked on until they were done or waited for something.";
+    LOCAL_COUNT = counter Kafka "kafka_network_requestmetrics_localtimems_count" REQUEST, "Requests behind these times.";
+    REMOTE_MS = gauge Kafka "kafka_network_requestmetrics_remotetimems" QUANTILE,
+        "Milliseconds that requests of the last minutes waited: for followers, the disk, records, a group, controllers.";
+    REMOTE_COUNT = counter Kafka "kafka_network_requestmetrics_remotetimems_count" REQUEST, "Requests behind these times.";
+    RESPONSE_QUEUE_MS = gauge Kafka "kafka_network_requestmetrics_responsequeuetimems" QUANTILE,
+        "Milliseconds that answers of the last minutes stood behind earlier ones of their connection.";
+    RESPONSE_QUEUE_COUNT = counter Kafka "kafka_network_requestmetrics_responsequeuetimems_count" REQUEST,
+        "Requests behind these times.";
+    RESPONSE_SEND_MS = gauge Kafka "kafka_network_requestmetrics_responsesendtimems" QUANTILE,
+        "Milliseconds that answers of the last minutes took to be sent.";
+    RESPONSE_SEND_COUNT = counter Kafka "kafka_network_requestmetrics_responsesendtimems_count" REQUEST,
+        "Requests behind these times.";
+    TOTAL_MS = gauge Kafka "kafka_network_requestmetrics_totaltimems" QUANTILE,
+        "Milliseconds from the arrival of requests of the last minutes until their answers were sent.";
+    TOTAL_COUNT = counter Kafka "kafka_network_requestmetrics_totaltimems_count" REQUEST, "Requests behind these times.";
+    REQUEST_SECONDS = histogram Taffrail "taffrail_request_duration_seconds" REQUEST,
+        "Time from a request's arrival until its answer was sent.";
+    STAGE_SECONDS = histogram Taffrail "taffrail_request_stage_duration_seconds" &["request", "stage"],
+        "The same by stage: queue, local, remote (it waits for others), response_queue, response_send.";
     OPEN_FILES = gauge Process "process_open_fds" &[], "Files and sockets that the process has open.";
     OPEN_FILES_MAX = gauge Process "process_max_fds" &[], "Files and sockets that the process may have open.";
     TOTAL_BYTES = gauge Taffrail "taffrail_log_dir_total_bytes" &[], "Size of the data directory's volume.";
@@ -95,11 +120,6 @@ pub(super) fn table() -> &'static [Metric] {
 /// How a row is registered.
 pub(super) fn opts(metric: &Metric) -> Opts {
     Opts::new(metric.name, metric.help)
-}
-
-/// The same for a histogram with these bounds.
-pub(super) fn histogram_opts(metric: &Metric, buckets: &[f64]) -> HistogramOpts {
-    HistogramOpts::new(metric.name, metric.help).buckets(buckets.to_vec())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
 use taffrail_protocol::message::Request;
 use taffrail_protocol::request;
+use taffrail_runtime::time;
 
 use super::cluster::{Cluster, FETCH_VERSION, PRODUCE_VERSION, batch, fetch_request, produce_request};
 use crate::api::KafkaService;
@@ -35,8 +36,8 @@ impl Caller {
             let mut answered = 0;
             let counted = allocation_counter::measure(|| {
                 let started = match <[Bytes; 1]>::try_from(frames) {
-                    Ok([frame]) => vec![self.service.start(&self.connection, frame)],
-                    Err(frames) => self.service.start_together(&self.connection, frames),
+                    Ok([frame]) => vec![self.service.start(&self.connection, frame, time::monotonic())],
+                    Err(frames) => self.service.start_together(&self.connection, frames, time::monotonic()),
                 };
                 answered =
                     started.into_iter().filter_map(reply).filter(|reply| matches!(reply, Reply::Frame(_))).count();

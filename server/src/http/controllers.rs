@@ -1,10 +1,9 @@
-//! What controllers tell under Kafka's names: the cluster as a whole, told by the active one, their quorum, and the leaders
-//! that they have elected.
+//! What controllers tell: the cluster as a whole, told by the active one, their quorum, and how they have changed partitions.
 
 use prometheus::core::{Collector, Desc, Describer};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntCounterVec, IntGaugeVec, Opts};
-use taffrail_controller::{ControllerView, Elections};
+use taffrail_controller::{Changes, ControllerView};
 use taffrail_core::metric::Dialect::{Kafka, Taffrail};
 use taffrail_core::metric::{Metric, MetricKind};
 
@@ -118,10 +117,10 @@ const READINGS: [(Metric, Reading); 10] = [
     ),
 ];
 
-/// How a count is read of the elections for one cause.
-type Count = fn(Elections) -> u64;
+/// How a count is read of the changes for one cause.
+type Count = fn(Changes) -> u64;
 
-/// Elections of any cause, by controller.
+/// Changes of any cause, by controller.
 const ELECTIONS: [(Metric, Count); 2] = [
     (
         Metric {
@@ -133,7 +132,7 @@ const ELECTIONS: [(Metric, Count); 2] = [
                 "Leaders of partitions that this controller has elected.",
             )
         },
-        |elections| elections.all,
+        |changes| changes.elections,
     ),
     (
         Metric::counter(
@@ -142,22 +141,47 @@ const ELECTIONS: [(Metric, Count); 2] = [
             CONTROLLER,
             "Leaders that this controller has elected though they may lack committed records.",
         ),
-        |elections| elections.unclean,
+        |changes| changes.unclean,
     ),
 ];
 
-/// The same, by what made the controller elect.
-const ELECTIONS_BY_CAUSE: Metric = Metric::counter(
-    Taffrail,
-    "taffrail_controller_leader_elections_total",
-    &["controller", "cause"],
-    "Leaders of partitions that this controller has elected, by what made it do so.",
-);
+const CAUSE: &[&str] = &["controller", "cause"];
+
+/// Changes by what made the controller make them.
+const BY_CAUSE: [(Metric, Count); 3] = [
+    (
+        Metric::counter(
+            Taffrail,
+            "taffrail_controller_isr_expands_total",
+            CAUSE,
+            "Replicas that this controller has taken into an ISR, by what made it do so: lag = it caught up.",
+        ),
+        |changes| changes.isr_expands,
+    ),
+    (
+        Metric::counter(
+            Taffrail,
+            "taffrail_controller_isr_shrinks_total",
+            CAUSE,
+            "Replicas that this controller has taken out of an ISR, by what made it do so: lag = it fell behind.",
+        ),
+        |changes| changes.isr_shrinks,
+    ),
+    (
+        Metric::counter(
+            Taffrail,
+            "taffrail_controller_leader_elections_total",
+            CAUSE,
+            "Leaders of partitions that this controller has elected, by what made it do so.",
+        ),
+        |changes| changes.elections,
+    ),
+];
 
 /// All metrics of controllers.
 pub(crate) fn table() -> impl Iterator<Item = &'static Metric> {
     let read = READINGS.iter().map(|(metric, _)| metric);
-    read.chain(ELECTIONS.iter().map(|(metric, _)| metric)).chain([&ELECTIONS_BY_CAUSE])
+    read.chain(ELECTIONS.iter().chain(&BY_CAUSE).map(|(metric, _)| metric))
 }
 
 /// Reads the controllers of a process at each scrape.
@@ -189,17 +213,17 @@ impl ControllerMetrics {
     fn counters(&self, metric: &Metric, read: Count) -> prometheus::Result<Vec<MetricFamily>> {
         let counters = IntCounterVec::new(opts(metric), metric.labels)?;
         for view in &self.views {
-            let all = view.elections().map(|(_, elections)| read(elections)).sum();
+            let all = view.changes().map(|(_, changes)| read(changes)).sum();
             counters.with_label_values(&[view.id().to_string()]).inc_by(all);
         }
         Ok(counters.collect())
     }
 
-    fn by_cause(&self) -> prometheus::Result<Vec<MetricFamily>> {
-        let counters = IntCounterVec::new(opts(&ELECTIONS_BY_CAUSE), ELECTIONS_BY_CAUSE.labels)?;
+    fn by_cause(&self, metric: &Metric, read: Count) -> prometheus::Result<Vec<MetricFamily>> {
+        let counters = IntCounterVec::new(opts(metric), metric.labels)?;
         for view in &self.views {
-            for (cause, elections) in view.elections() {
-                counters.with_label_values(&[&view.id().to_string(), cause.name()]).inc_by(elections.all);
+            for (cause, changes) in view.changes() {
+                counters.with_label_values(&[&view.id().to_string(), cause.name()]).inc_by(read(changes));
             }
         }
         Ok(counters.collect())
@@ -219,6 +243,7 @@ impl Collector for ControllerMetrics {
         let gauges = READINGS.iter().map(|(metric, read)| self.gauges(metric, *read));
         let counters = ELECTIONS.iter().map(|(metric, read)| self.counters(metric, *read));
         // Names and labels are constants, which were good when the descriptions were made.
-        gauges.chain(counters).chain([self.by_cause()]).filter_map(Result::ok).flatten().collect()
+        let by_cause = BY_CAUSE.iter().map(|(metric, read)| self.by_cause(metric, *read));
+        gauges.chain(counters).chain(by_cause).filter_map(Result::ok).flatten().collect()
     }
 }

@@ -13,6 +13,8 @@ use taffrail_broker::{Metrics, Scrape, ScrapeOptions, write_head};
 use taffrail_core::ids::BrokerId;
 use taffrail_core::metric::Metric;
 
+use super::controllers_table;
+
 /// Label that tells brokers of one process apart.
 const BROKER_LABEL: &str = "broker";
 
@@ -46,8 +48,8 @@ impl Exposition {
             true => BTreeMap::new(),
             false => Scrape::metrics().filter(|it| options.shows(it)).map(|metric| (metric.name, metric)).collect(),
         };
-        let hidden: BTreeSet<&str> =
-            Metrics::table().iter().filter(|metric| !options.shows(metric)).map(|metric| metric.name).collect();
+        let known = Metrics::table().iter().chain(controllers_table());
+        let hidden: BTreeSet<&str> = known.filter(|metric| !options.shows(metric)).map(|metric| metric.name).collect();
         let mut counted = told_apart(counted);
         counted.retain(|name, _| !hidden.contains(name.as_str()));
         Self { counted, looked_at, scrapes }

@@ -209,7 +209,7 @@ impl Request {
     fn answer(self) -> Reply {
         let Self { call, acks, response, .. } = self;
         if acks == 0 {
-            call.broker.metrics.requests.finished(call.key, call.started);
+            call.unanswered();
             let mut answers = response.topics.iter().flat_map(|(_, answers)| answers);
             return match answers.find(|answer| answer.error != ErrorCode::None) {
                 Some(failed) => Reply::Close(CloseReason::SilentProduceFailed(failed.error.name())),
