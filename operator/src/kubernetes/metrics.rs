@@ -19,6 +19,8 @@ use crate::crd::parts::condition;
 /// Resources in trouble that have a series of their own, at most; the others are in the sums.
 const TROUBLES_MAX: usize = 500;
 
+const DEAD_LETTER: &[&str] = &["namespace", "name", "topic"];
+
 /// Limits of the buckets of passes' durations, in seconds.
 const SECONDS: &[f64] = &[0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0];
 
@@ -117,6 +119,8 @@ struct Gauges {
     resources: IntGaugeVec,
     trouble: IntGaugeVec,
     orphans: IntGaugeVec,
+    dead_letters: IntGaugeVec,
+    oldest_dead_letter: IntGaugeVec,
 }
 
 impl Gauges {
@@ -138,11 +142,21 @@ impl Gauges {
                 "Topics of a Cluster that no resource is about; the status lists a part of them.",
                 &["namespace", "cluster"],
             )?,
+            dead_letters: gauge(
+                "taffrail_operator_dead_letter_records",
+                "Records in the dead-letter topics of a ConsumerGroup.",
+                DEAD_LETTER,
+            )?,
+            oldest_dead_letter: gauge(
+                "taffrail_operator_dead_letter_oldest_seconds",
+                "Age of the oldest record in a dead-letter topic; without a series there is none.",
+                DEAD_LETTER,
+            )?,
         })
     }
 
-    fn all(&self) -> [&IntGaugeVec; 3] {
-        [&self.resources, &self.trouble, &self.orphans]
+    fn all(&self) -> [&IntGaugeVec; 5] {
+        [&self.resources, &self.trouble, &self.orphans, &self.dead_letters, &self.oldest_dead_letter]
     }
 }
 
@@ -178,6 +192,15 @@ impl Resources {
         for group in self.caches.groups.select(|_| true) {
             let conditions = group.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
             read("ConsumerGroup", group.namespace(), group.name_any(), conditions);
+            for dead in group.status.iter().flat_map(|status| &status.dead_letters) {
+                let labels = [&group.namespace().unwrap_or_default(), &group.name_any(), &dead.topic];
+                if let Some(records) = dead.records {
+                    gauges.dead_letters.with_label_values(&labels).set(records);
+                }
+                if let Some(seconds) = dead.oldest_seconds {
+                    gauges.oldest_dead_letter.with_label_values(&labels).set(seconds);
+                }
+            }
         }
         for ((kind, namespace, name, type_), reason) in troubles.into_iter().take(TROUBLES_MAX) {
             gauges.trouble.with_label_values(&[kind, &namespace, &name, &type_, &reason]).set(1);
@@ -247,6 +270,16 @@ mod tests {
         caches.topics.put(topic("new", &json!([])));
         let bad = [said("Ready", "False", "NotAllowed"), said("Stalled", "True", "NotAllowed")];
         caches.topics.put(topic("bad", &json!(bad)));
+        let dead = json!({
+            "apiVersion": "taffrail.dev/v1alpha1", "kind": "ConsumerGroup",
+            "metadata": {"name": "billing", "namespace": "shop"},
+            "spec": {"clusterRef": {"name": "log"}},
+            "status": {"deadLetters": [
+                {"topic": "dead", "exists": true, "records": 3, "oldestSeconds": 60},
+                {"topic": "none-yet", "exists": false},
+            ]},
+        });
+        caches.groups.put(serde_json::from_value(dead).unwrap());
         let mut cluster = Cluster::new("log", serde_json::from_value(json!({})).unwrap());
         cluster.metadata.namespace = Some("shop".to_owned());
         caches.clusters.put(cluster);
@@ -261,10 +294,12 @@ mod tests {
             "taffrail_operator_trouble Ready Topic bad shop NotAllowed",
             "taffrail_operator_trouble Stalled Topic bad shop NotAllowed",
             "taffrail_operator_orphans log shop",
+            "taffrail_operator_dead_letter_records billing shop dead",
+            "taffrail_operator_dead_letter_oldest_seconds billing shop dead",
         ] {
             assert!(told.lines().any(|found| found == line), "{line} is not in\n{told}");
         }
-        assert!(!told.contains("good"), "{told}");
+        assert!(!told.contains("good") && !told.contains("none-yet"), "{told}");
     }
 
     #[test]
