@@ -99,7 +99,7 @@ async fn run_until_told(plan: &Plan, dir: &DataDir, loggers: Arc<LogLevels>) -> 
     for ExtraListener { name, address, .. } in &plan.extra {
         extra.push((name.clone(), listen(*address, "--listener").await?));
     }
-    let (health, stop) = (Health::default(), Shutdown::new());
+    let (health, stop) = (Health::new(plan.options.scrape.clone()), Shutdown::new());
     if let MetricsAddress::At(address) = plan.options.metrics {
         task::spawn(http::serve(listen(address, "--metrics").await?, health.clone(), stop.clone()));
     }

@@ -50,6 +50,10 @@ impl Plan {
     fn of(args: &ControllerArgs) -> anyhow::Result<Self> {
         let given = args.settings.collect()?;
         let options = Options::resolve(&given)?;
+        if let flag @ Source::Flag(_) = given.source("console") {
+            let text = format!("{flag}: a controller has no console; `taffrail broker` and `taffrail up` have one");
+            return Err(OptionsError::Conflict(text).into());
+        }
         let listen = if given.source("listen") == Source::Default { LISTEN } else { options.listen };
         nodes::check(args.node_id, &args.controllers)?;
         let cluster = nodes::cluster_id(args.cluster_id.as_deref())?;
@@ -68,7 +72,7 @@ async fn serve(plan: &Plan, dir: &DataDir) -> anyhow::Result<Exit> {
     let bound = socket.local_addr()?;
     let (host, port) = plan.options.advertised(bound);
     let advertised = nodes::address(&host, port);
-    let health = Health::default();
+    let health = Health::new(plan.options.scrape.clone());
     let stop = Shutdown::new();
     if let MetricsAddress::At(address) = plan.options.metrics {
         task::spawn(http::serve(listen(address, "--metrics").await?, health.clone(), stop.clone()));

@@ -33,7 +33,7 @@ pub(crate) use controllers::table as controllers_table;
 use exposition::{Exposition, Source};
 pub(crate) use listener::Listener;
 pub(crate) use places::Places;
-pub(crate) use query::pairs;
+pub(crate) use query::{pairs, set as set_scrape_option};
 
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 64;
@@ -65,12 +65,6 @@ pub(crate) struct Health {
 struct BrokerHealth {
     broker: Arc<Broker>,
     is_unfenced: Box<dyn Fn() -> bool + Send + Sync>,
-}
-
-impl Default for Health {
-    fn default() -> Self {
-        Self::new(ScrapeOptions::default())
-    }
 }
 
 impl Health {

@@ -1,5 +1,6 @@
 //! What addresses ask for behind their question mark; and what that of a scrape may ask for:
-//! `/metrics?granularity=topic&topics=orders.*&groups=...&names=kafka,taffrail`.
+//! `/metrics?granularity=topic&topics=orders.*&groups=...&names=kafka,taffrail`. The settings of a process say what holds when
+//! nothing is asked for, by the same names.
 
 use taffrail_broker::{Granularity, ScrapeOptions};
 use taffrail_core::metric::Dialect;
@@ -14,30 +15,37 @@ const SERIES_MAX: usize = 2_000_000;
 pub(super) fn apply(options: &mut ScrapeOptions, query: &str) -> Result<(), String> {
     for pair in pairs(query) {
         let (name, value) = pair?;
-        let filter = || ScrapeOptions::filter(&value).map(Some).map_err(|error| format!("{name}: {error}"));
-        match name {
-            "granularity" => {
-                let choice = Granularity::CHOICES.iter().find(|(name, _)| *name == value);
-                let names = Granularity::CHOICES.map(|(name, _)| name).join(", ");
-                options.granularity = choice.ok_or_else(|| format!("granularity is one of {names}"))?.1;
-            }
-            "series_max" => {
-                let count = value.parse().ok().filter(|count| *count <= SERIES_MAX);
-                options.series_max = count.ok_or_else(|| format!("series_max is a number up to {SERIES_MAX}"))?;
-            }
-            "topics" => options.topics = filter()?,
-            "groups" => options.groups = filter()?,
-            "names" => {
-                let known = |name: &str| Dialect::ALL.into_iter().find(|dialect| dialect.name() == name);
-                let names = Dialect::ALL.map(Dialect::name).join(", ");
-                let chosen: Option<_> = value.split(',').map(known).collect();
-                options.dialects = chosen.ok_or_else(|| format!("names are some of {names}, with commas between"))?;
-            }
-            _ => {
-                return Err(format!(
-                    "{name} is not known; there are granularity, series_max, topics, groups and names"
-                ));
-            }
+        set(options, name, &value)?;
+    }
+    Ok(())
+}
+
+/// Puts one parameter into effect.
+///
+/// # Errors
+/// A sentence that names the parameter and what it may be.
+pub(crate) fn set(options: &mut ScrapeOptions, name: &str, value: &str) -> Result<(), String> {
+    let filter = || ScrapeOptions::filter(value).map(Some).map_err(|error| format!("{name}: {error}"));
+    match name {
+        "granularity" => {
+            let choice = Granularity::CHOICES.iter().find(|(name, _)| *name == value);
+            let names = Granularity::CHOICES.map(|(name, _)| name).join(", ");
+            options.granularity = choice.ok_or_else(|| format!("granularity is one of {names}"))?.1;
+        }
+        "series_max" => {
+            let count = value.parse().ok().filter(|count| *count <= SERIES_MAX);
+            options.series_max = count.ok_or_else(|| format!("series_max is a number up to {SERIES_MAX}"))?;
+        }
+        "topics" => options.topics = filter()?,
+        "groups" => options.groups = filter()?,
+        "names" => {
+            let known = |name: &str| Dialect::ALL.into_iter().find(|dialect| dialect.name() == name.trim());
+            let names = Dialect::ALL.map(Dialect::name).join(", ");
+            let chosen: Option<_> = value.split(',').map(known).collect();
+            options.dialects = chosen.ok_or_else(|| format!("names are some of {names}, with commas between"))?;
+        }
+        _ => {
+            return Err(format!("{name} is not known; there are granularity, series_max, topics, groups and names"));
         }
     }
     Ok(())

@@ -4,9 +4,11 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use taffrail_broker::ScrapeOptions;
 use taffrail_core::config::{self, BrokerLayers, Overrides, Scope};
 
 use super::{Given, OptionsError, Source};
+use crate::http::set_scrape_option;
 
 /// How to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,15 @@ pub(crate) enum ConsoleAddress {
     At(SocketAddr),
 }
 
+/// Settings of what metrics show, and the parameters of a scrape that override them.
+const SCRAPE: [(&str, &str); 5] = [
+    ("metrics_granularity", "granularity"),
+    ("metrics_groups", "groups"),
+    ("metrics_names", "names"),
+    ("metrics_series_max", "series_max"),
+    ("metrics_topics", "topics"),
+];
+
 /// The settings of a process, typed.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -58,6 +69,8 @@ pub(crate) struct Options {
     pub(crate) listen: SocketAddr,
     /// Where metrics and health are.
     pub(crate) metrics: MetricsAddress,
+    /// How much metrics show to who asks for nothing else.
+    pub(crate) scrape: ScrapeOptions,
     /// What is logged, if somebody said so.
     pub(crate) log_filter: Option<String>,
     /// How it is logged.
@@ -88,6 +101,13 @@ impl Options {
             "off" => MetricsAddress::Off,
             address => MetricsAddress::At(resolve_address(address).map_err(|error| refused("metrics", &error))?),
         };
+        let mut scrape = ScrapeOptions::default();
+        for (name, parameter) in SCRAPE {
+            let value = text(name);
+            if !value.is_empty() {
+                set_scrape_option(&mut scrape, parameter, &value).map_err(|error| refused(name, &error))?;
+            }
+        }
         let console = match text("console").as_str() {
             "off" => ConsoleAddress::Off,
             "auto" => ConsoleAddress::Auto,
@@ -111,6 +131,7 @@ impl Options {
             ephemeral: text("ephemeral").eq_ignore_ascii_case("true"),
             listen: resolve_address(&text("listen")).map_err(|error| refused("listen", &error))?,
             metrics,
+            scrape,
             log_filter: (given.source("log_filter") > Source::Default).then(|| text("log_filter")),
             log_format: match text("log_format").as_str() {
                 "text" => LogFormat::Text,
@@ -159,6 +180,8 @@ fn resolve_address(text: &str) -> Result<SocketAddr, String> {
 
 #[cfg(test)]
 mod tests {
+    use taffrail_broker::Granularity;
+
     use super::*;
     use crate::options::Sources;
 
@@ -186,6 +209,25 @@ mod tests {
     }
 
     #[test]
+    fn settings_say_what_metrics_show_to_who_asks_for_nothing_else() {
+        let scrape = |flags: &[(&str, &str)]| resolve(flags).unwrap().scrape;
+        let (told, ours) = (scrape(&[]), ScrapeOptions::default());
+        assert_eq!((told.granularity, told.series_max), (ours.granularity, ours.series_max), "the same default");
+        assert_eq!(told.dialects, ours.dialects);
+        let flags = [
+            ("metrics_granularity", "topic"),
+            ("metrics_series_max", "7"),
+            ("metrics_topics", "orders.*"),
+            ("metrics_groups", "billing"),
+            ("metrics_names", "kafka, taffrail"),
+        ];
+        let told = scrape(&flags);
+        assert_eq!((told.granularity, told.series_max, told.dialects.len()), (Granularity::Topic, 7, 2));
+        assert!(told.shows_topic("orders-2") && !told.shows_topic("other"));
+        assert!(told.shows_group("billing") && !told.shows_group("billing-2"));
+    }
+
+    #[test]
     fn clients_are_told_what_they_can_reach() {
         let told = |flags: &[(&str, &str)]| {
             let options = resolve(flags).unwrap();
@@ -208,7 +250,12 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_with_who_gave_them() {
-        let cases: [(&[(&str, &str)], &str); 7] = [
+        let cases: [(&[(&str, &str)], &str); 9] = [
+            (&[("metrics_topics", "(")], "--metrics_topics: metrics_topics is '(', and topics: regex parse error"),
+            (
+                &[("metrics_granularity", "fine")],
+                "--metrics_granularity: Invalid value fine for configuration metrics_granularity",
+            ),
             (&[("console", "on")], "--console: console is 'on', and host:port is needed"),
             (&[("listen", "nine")], "--listen: listen is 'nine', and host:port is needed, such as 127.0.0.1:9092"),
             (&[("advertise", "host")], "--advertise: advertise is 'host', and host:port is needed"),

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &OperatorArgs) -> anyhow::Result<Exit> {
 
 async fn serve(args: &OperatorArgs, options: &Options) -> anyhow::Result<Exit> {
     let told = task::spawn(signal::terminate());
-    let (health, stop) = (Health::default(), Shutdown::new());
+    let (health, stop) = (Health::new(options.scrape.clone()), Shutdown::new());
     if let MetricsAddress::At(address) = options.metrics {
         task::spawn(http::serve(listen(address, "--metrics").await?, health.clone(), stop.clone()));
     }

@@ -143,7 +143,7 @@ impl Running {
 async fn up(plan: &Plan<'_>, desired: Desired, started: time::Instant) -> anyhow::Result<Exit> {
     // From the first moment on: a signal that comes early must not end the process without a clean stop.
     let mut told = task::spawn(signal::terminate());
-    let health = Health::default();
+    let health = Health::new(plan.options.scrape.clone());
     let (mut running, first) = match select(pin!(start(plan, desired, &health)), &mut told).await {
         Either::Left((running, _)) => running?,
         Either::Right(_) => bail!("told to stop while starting: the next start recovers what was not closed"),

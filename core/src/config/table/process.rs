@@ -55,6 +55,30 @@ pub(super) const SETTINGS: &[Setting] = &[
         .doc("Address of /metrics, /healthz and /readyz; off turns it off.")
         .valid(Valid::NonEmpty)
         .process(),
+    Setting::text("metrics_granularity", "auto")
+        .doc(
+            "How finely /metrics is cut: partition (everything), topic or group (sums), or auto, which is everything as long as              that is not more than metrics_series_max. A scrape may ask for another one.",
+        )
+        .one_of(&["auto", "partition", "topic", "group"])
+        .process(),
+    Setting::unset("metrics_groups", Kind::Text)
+        .doc("Groups that /metrics shows: a regular expression for whole names; unset is all.")
+        .valid(Valid::NonEmpty)
+        .process(),
+    Setting::list("metrics_names", "kafka,kafka_exporter,kafka_lag_exporter,process,taffrail")
+        .doc("Whose names /metrics uses.")
+        .items(&["kafka", "kafka_exporter", "kafka_lag_exporter", "process", "taffrail"], false)
+        .process(),
+    Setting::int("metrics_series_max", "400000")
+        .doc(
+            "From how many series of partitions and groups on metrics_granularity=auto shows only the partitions in trouble, the              largest ones, and the groups that lag most.",
+        )
+        .between(0, 2_000_000)
+        .process(),
+    Setting::unset("metrics_topics", Kind::Text)
+        .doc("Topics that /metrics shows: a regular expression for whole names; unset is all.")
+        .valid(Valid::NonEmpty)
+        .process(),
     Setting::unset("shards", Kind::Int)
         .doc("Threads that serve connections and partitions; unset is one for each processor.")
         .between(1, 256)
