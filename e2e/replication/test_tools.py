@@ -2,11 +2,13 @@
 
 import json
 import re
+import subprocess
 import time
 
 from raw import errors
 from raw.batch import values_batch
 from raw.client import Client, unique
+from raw.process import binary
 from raw.wait import eventually
 from tools import kafka, run
 
@@ -94,6 +96,23 @@ def test_a_reassignment_is_generated_executed_and_verified(cluster, tmp_path):
     assert f"Reassignment of partition {topic}-0 is completed." in verified
     assert [replicas(cluster, topic, p) for p in range(2)] == [[1, 2, 3], [3, 1]]
     assert "No partition reassignments found." in kafka(cluster, "kafka-reassign-partitions", "--list")
+
+
+def test_a_drain_that_is_waited_for_ends_when_the_broker_keeps_nothing(new_cluster):
+    cluster = new_cluster()
+    cluster.start()
+    topic = cluster.new_topic(partitions=6, replicas=1)
+    emptied = replicas(cluster, topic)[0]
+    with Client(cluster.leader(topic)) as client:
+        client.append_values(topic, b"x" * 100_000)
+    command = [binary(), "broker", "drain", str(emptied), "--wait", "--controllers", ",".join(cluster.servers)]
+    drained = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, env={})
+    assert drained.returncode == 0, drained
+    assert drained.stdout == f"broker {emptied} keeps nothing any more\n"
+    assert f"broker {emptied} is drained, 2 replicas left" in drained.stderr, "how far it is goes to standard error"
+    assert all(emptied not in replicas(cluster, topic, partition) for partition in range(6))
+    with Client(cluster.leader(topic)) as client:
+        assert client.end_offset(topic, 0) == 1
 
 
 def test_a_move_to_a_broker_that_is_down_is_listed_and_cancelled(cluster, tmp_path):

@@ -20,15 +20,13 @@ mod up;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::exit::Exit;
 use crate::options::OptionsError;
 
 fn main() -> ExitCode {
     let parsed = match cli::answer_shell() {
         Ok(true) => return Exit::Done.into(),
-        Ok(false) => cli::Cli::try_parse(),
+        Ok(false) => cli::parse(std::env::args_os().collect()),
         Err(error) => Err(error),
     };
     let exit = match parsed {

@@ -31,7 +31,7 @@ fn stderr(output: &Output) -> String {
 
 #[test]
 fn help_and_version_are_data_and_mistakes_are_not() {
-    let cases: [(&[&str], i32, &str, &str); 10] = [
+    let cases: [(&[&str], i32, &str, &str); 11] = [
         (&["--help"], 0, "taffrail up", ""),
         (&["up", "--help"], 0, "--data-dir", ""),
         (&["version"], 0, "speaks Kafka 4.4", ""),
@@ -46,6 +46,7 @@ fn help_and_version_are_data_and_mistakes_are_not() {
             "",
             "--listen: listen is 'foo', and host:port is needed, such as 127.0.0.1:9092",
         ),
+        (&["controller", "--node-id", "1", "--console", ":9405"], 2, "", "--console: a controller has no console"),
         (
             &["controller", "--node-id", "1", "--cluster-id", "AAAAAAAAAAAAAAAAAAAAAB"],
             2,
@@ -59,6 +60,21 @@ fn help_and_version_are_data_and_mistakes_are_not() {
         assert!(stdout(&output).contains(out) && stderr(&output).contains(err), "{args:?}: {output:?}");
         assert_eq!(output.stdout.is_empty(), code != 0, "{args:?}");
     }
+}
+
+#[test]
+fn as_a_plugin_of_kubectl_it_does_the_same_and_calls_itself_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let plugin = dir.path().join("kubectl-taffrail");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_taffrail"), &plugin).unwrap();
+    let run = |args: &[&str]| Command::new(&plugin).env_clear().args(args).output().unwrap();
+    assert_eq!(stdout(&run(&["version"])), stdout(&taffrail(&["version"])));
+    let help = stdout(&run(&["topic", "create", "--help"]));
+    assert!(help.contains("Usage: kubectl taffrail topic create"), "{help}");
+    let wrong = run(&["topic", "create"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("Usage: kubectl taffrail topic create"), "{wrong:?}");
+    assert!(stdout(&taffrail(&["topic", "create", "--help"])).contains("Usage: taffrail topic create"));
 }
 
 #[test]

@@ -13,6 +13,10 @@ pub(super) struct Subscribed {
     pub(super) instance_id: Option<String>,
     /// Topics that it subscribes to.
     pub(super) topics: Vec<String>,
+    /// Partitions that it has, if it says so.
+    pub(super) owned: Assigned,
+    /// The generation in which it was given them; -1 = it does not say.
+    pub(super) generation: i32,
 }
 
 /// Partitions, by their topics.
@@ -49,7 +53,8 @@ mod tests {
 
     fn member(id: &str, instance: Option<&str>, topics: &[&str]) -> Subscribed {
         let topics = topics.iter().map(|topic| (*topic).to_owned()).collect();
-        Subscribed { member_id: id.to_owned(), instance_id: instance.map(str::to_owned), topics }
+        let instance_id = instance.map(str::to_owned);
+        Subscribed { member_id: id.to_owned(), instance_id, topics, owned: Assigned::new(), generation: -1 }
     }
 
     fn of(assigned: &BTreeMap<String, Assigned>, member: &str, topic: &str) -> Vec<i32> {

@@ -19,12 +19,12 @@ const LIST_GROUPS: VersionRange = VersionRange { min: 0, max: 5 };
 const DESCRIBE_GROUPS: VersionRange = VersionRange { min: 0, max: 5 };
 const DELETE_GROUPS: VersionRange = VersionRange { min: 0, max: 2 };
 /// Versions that may ask for all partitions, up to the last one that asks for one group.
-const OFFSET_FETCH: VersionRange = VersionRange { min: 2, max: 7 };
+pub(super) const OFFSET_FETCH: VersionRange = VersionRange { min: 2, max: 7 };
 /// Versions without a retention time, up to the last one that names topics.
 pub(super) const OFFSET_COMMIT: VersionRange = VersionRange { min: 5, max: 8 };
 
 /// The generation of a client that is no member.
-const NO_GENERATION: i32 = -1;
+pub(super) const NO_GENERATION: i32 = -1;
 
 /// A group as its coordinator lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -192,7 +192,7 @@ impl KafkaClient {
 
     /// Asks the coordinator of a group, which may move or load meanwhile; gives who it was, and the answer when
     /// `check_answer` has nothing against it.
-    async fn ask_coordinator<R: Request>(
+    pub(super) async fn ask_coordinator<R: Request>(
         &mut self,
         group: &str,
         versions: VersionRange,

@@ -17,7 +17,9 @@ mod partitioner;
 mod producer;
 mod quorum;
 mod reassign;
+mod reset;
 mod settings;
+mod sticky;
 mod topics;
 
 use std::collections::BTreeMap;
@@ -33,13 +35,14 @@ pub use self::consumer::{Consumer, FetchLimits, Fetched};
 use self::error::check;
 pub use self::error::{DamageError, KafkaError};
 pub use self::groups::{CommittedOffset, Group, GroupMember, ListedGroup};
-pub use self::membership::Membership;
+pub use self::membership::{Assignor, Membership};
 pub use self::moves::{Copied, Move};
 use self::negotiated::Connection;
 pub use self::offsets::{OffsetAt, PartitionKey};
 pub use self::producer::{Outgoing, Produced, Producer, ProducerOptions};
 pub use self::quorum::{Quorum, QuorumReplica};
 pub use self::reassign::Reassignment;
+pub use self::reset::Reset;
 pub use self::settings::{ConfigChange, TopicSetting};
 pub use self::topics::{CreatedTopic, NewTopic, Partition, Topic};
 

@@ -20,9 +20,10 @@ mod topic;
 mod validate;
 mod version;
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::exit::Exit;
 use crate::options::{Given, OptionsError, Sources};
@@ -41,6 +42,23 @@ pub(crate) use position::{GRAMMAR as PLACES, Place, Position};
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
+}
+
+/// Name of the program where it is a plugin of kubectl, and how people call it then.
+const PLUGIN: (&str, &str) = ("kubectl-taffrail", "kubectl taffrail");
+
+/// Reads arguments, the first of which is the name that the program was called by.
+///
+/// # Errors
+/// What is wrong with them, or the help that they ask for.
+pub(crate) fn parse(arguments: Vec<OsString>) -> clap::error::Result<Cli> {
+    let mut command = Cli::command();
+    let called = arguments.first().and_then(|name| Path::new(name).file_stem());
+    if called.is_some_and(|called| called == PLUGIN.0) {
+        command = command.bin_name(PLUGIN.1);
+    }
+    Cli::from_arg_matches_mut(&mut command.try_get_matches_from_mut(arguments)?)
+        .map_err(|error| error.format(&mut command))
 }
 
 #[derive(Subcommand, Debug)]
@@ -113,7 +131,7 @@ pub(crate) struct SettingsArgs {
     /// Address of /metrics, /healthz and /readyz, or off [default: 127.0.0.1:9404]
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<String>,
-    /// Address of the console, or off [default: 127.0.0.1:9405 for `up`, off for `broker`]
+    /// Address of the console, or off [default: 127.0.0.1:9405 for `up`, off for `broker`]; a controller has none
     #[arg(long, value_name = "ADDRESS")]
     console: Option<String>,
     /// Keep everything in a temporary directory that is removed at exit
@@ -161,9 +179,7 @@ impl SettingsArgs {
             flags.push((format!("--set {name}"), name.to_owned(), value.to_owned()));
         }
         // `vars_os`, because a variable that is not UTF-8 is nobody's setting and no reason to stop.
-        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        };
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
         let environment = std::env::vars_os().filter_map(text).collect();
         Given::collect(&Sources { file: self.config.clone(), environment, flags })
     }

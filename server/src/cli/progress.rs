@@ -35,6 +35,11 @@ impl Progress {
         Self { unit: bytes, begun: time::monotonic(), first: None, told: None, is_terminal: io::stderr().is_terminal() }
     }
 
+    /// The same in replicas.
+    pub(super) fn in_replicas() -> Self {
+        Self { unit: |count| format!("{count} replicas"), ..Self::in_bytes() }
+    }
+
     /// The same in records, while these go elsewhere than to the terminal on which the progress is told.
     pub(super) fn in_records() -> Option<Self> {
         let can_be_seen = io::stderr().is_terminal() && !io::stdout().is_terminal();
@@ -88,7 +93,10 @@ fn line(unit: Unit, what: &str, left: Option<i64>, rate: Option<f64>) -> String 
         text += &format!(", {} left", unit(left));
         if let Some(rate) = rate {
             let to_go = Duration::try_from_secs_f64(left as f64 / rate).unwrap_or(Duration::MAX);
-            text += &format!(", {}/s, {} to go", unit(rate as i64), duration(to_go));
+            if rate >= 1.0 {
+                text += &format!(", {}/s", unit(rate as i64));
+            }
+            text += &format!(", {} to go", duration(to_go));
         }
     }
     text
@@ -105,6 +113,8 @@ mod tests {
             line(bytes, "2 partitions move", Some(600 << 20), rate),
             "2 partitions move, 600.0 MiB left, 10.0 MiB/s, 1m 0s to go"
         );
+        let slow = line(|count| format!("{count} replicas"), "broker 1 is drained", Some(6), Some(0.5));
+        assert_eq!(slow, "broker 1 is drained, 6 replicas left, 12s to go");
         assert_eq!(line(bytes, "1 partition moves", Some(1_023), None), "1 partition moves, 1023 B left");
         assert_eq!(line(bytes, "1 partition moves", None, None), "1 partition moves");
     }

@@ -44,6 +44,13 @@ t      1          0       1    1    -       -
         (&json!(2), &json!(2))
     );
 
+    let once = ["group", "reset", "g", "--to", "start", "--execute", "--id", "monday"];
+    assert_eq!((&data(&up, &once)["executed"], committed(&up, "g")), (&json!(true), vec![0, 0]));
+    done(&up, &["group", "reset", "g", "--to", "end", "--execute"]);
+    let again = run(&up, &once);
+    assert!(again.status.success() && err(&again).contains("was done before"), "{again:?}");
+    assert_eq!((&data(&up, &once)["executed"], committed(&up, "g")), (&json!(false), vec![3, 1]), "once is once");
+
     assert_eq!(done(&up, &["group", "delete", "g"]), "GROUP  OUTCOME\ng      deleted\n");
     let gone = run(&up, &["group", "delete", "g"]);
     assert_eq!(gone.status.code(), Some(1));
@@ -110,4 +117,60 @@ fn members_share_what_there_is_and_commit_when_they_are_stopped() {
     printed.sort_unstable();
     assert_eq!((printed, committed(&up, "g")), (vec!["a\n".to_owned(), "b\n".to_owned()], vec![1, 1]));
     assert_eq!(data(&up, &["group", "describe", "g"])["groups"][0]["members"], json!([]));
+}
+
+/// Ids of the members that read the partitions of a topic, in their order.
+fn readers(described: &serde_json::Value) -> Vec<String> {
+    let offsets = described["groups"][0]["offsets"].as_array().unwrap();
+    offsets.iter().map(|offset| offset["member"].to_string()).collect()
+}
+
+#[test]
+fn cooperative_members_keep_what_they_have_when_others_come_and_go() {
+    let up = Up::start(&["--ephemeral"]);
+    done(&up, &["topic", "create", "t", "-p", "4"]);
+    let cooperative = ["topic", "consume", "t", "-g", "g", "--assignor", "cooperative-sticky"];
+    let stable = |members: usize| {
+        wait_for(&up, &["group", "describe", "g"], |described| {
+            let readers: BTreeSet<String> = readers(described).into_iter().collect();
+            described["groups"][0]["state"] == "Stable" && readers.len() == members && !readers.contains("null")
+        })
+    };
+    let mut first = spawn(&up, &cooperative);
+    let alone = stable(1);
+    assert_eq!(alone["groups"][0]["assignor"], "cooperative-sticky");
+    let mut second = spawn(&up, &cooperative);
+    let both = readers(&stable(2));
+    assert_eq!(both[..2], readers(&alone)[..2], "the first member has kept half of it");
+    assert!(both[2..].iter().all(|reader| *reader == both[2] && *reader != both[0]), "{both:?}");
+    for number in ["0", "1", "2", "3"] {
+        produce(&up, &["t", "-p", number], "a\n");
+    }
+    wait_for(&up, &["group", "describe", "g"], |described| described["groups"][0]["lag"] == 0);
+    kill_process(Pid::from_child(&second), Signal::TERM).unwrap();
+    assert_eq!(second.wait().unwrap().code(), Some(0));
+    assert_eq!(readers(&stable(1)), readers(&alone));
+    kill_process(Pid::from_child(&first), Signal::TERM).unwrap();
+    assert_eq!(first.wait().unwrap().code(), Some(0));
+    let mut printed = String::new();
+    for member in [&mut first, &mut second] {
+        member.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    }
+    assert_eq!(printed, "a\na\na\na\n", "each record once");
+}
+
+#[test]
+fn a_static_member_that_comes_back_is_the_same_member() {
+    let up = Up::start(&["--ephemeral"]);
+    done(&up, &["topic", "create", "t", "-p", "2"]);
+    produce(&up, &["t", "-p", "0"], "a\n");
+    let read = ["topic", "consume", "t", "-g", "g", "--instance-id", "reader-1", "-e"];
+    assert_eq!(done(&up, &read), "a\n");
+    let described = data(&up, &["group", "describe", "g"]);
+    let members = &described["groups"][0]["members"];
+    assert_eq!((members.as_array().unwrap().len(), &members[0]["instanceId"]), (1, &json!("reader-1")), "it stays");
+    produce(&up, &["t", "-p", "1"], "b\n");
+    assert_eq!(done(&up, &read), "b\n");
+    let described = data(&up, &["group", "describe", "g"]);
+    assert_eq!(described["groups"][0]["members"].as_array().unwrap().len(), 1, "and comes back as itself");
 }

@@ -9,22 +9,28 @@ mod move_to;
 pub(super) mod moves;
 mod placement;
 
+use std::time::Duration;
+
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use taffrail_core::control::Command;
 use taffrail_core::event::BrokerDuty;
 use taffrail_core::ids::BrokerId;
-use taffrail_runtime::{random, task};
+use taffrail_runtime::{random, task, time};
 
 pub(crate) use self::explain::{circumstances, verdict_data};
 pub(crate) use self::health::Report;
 use super::asked::{AskArgs, Asked};
+use super::progress::Progress;
 use super::{print, write};
 use crate::exit::Exit;
 
 /// Threads of a command that only asks.
 const THREADS: usize = 1;
+
+/// Time between two looks at a broker that is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum ClusterCommand {
@@ -52,7 +58,7 @@ pub(crate) enum ClusterCommand {
 #[derive(Subcommand, Debug)]
 pub(crate) enum BrokerCommand {
     /// Move all replicas off a broker, and give it no new ones
-    Drain(DutyArgs),
+    Drain(DrainArgs),
     /// Give a broker no new replicas
     Cordon(DutyArgs),
     /// Use a broker for everything again
@@ -67,6 +73,16 @@ pub(crate) struct DutyArgs {
     id: i32,
     #[command(flatten)]
     ask: AskArgs,
+}
+
+/// Arguments of `broker drain`.
+#[derive(Args, Debug)]
+pub(crate) struct DrainArgs {
+    #[command(flatten)]
+    duty: DutyArgs,
+    /// Wait until it keeps nothing any more; how far it is goes to standard error
+    #[arg(long)]
+    wait: bool,
 }
 
 /// Carries out `cluster ...`.
@@ -91,15 +107,15 @@ pub(super) fn run(command: &ClusterCommand) -> anyhow::Result<Exit> {
 
 /// Carries out `broker drain` and its like.
 pub(super) fn change_duty(command: &BrokerCommand) -> anyhow::Result<Exit> {
-    let (args, duty) = match command {
-        BrokerCommand::Drain(args) => (args, BrokerDuty::Draining),
-        BrokerCommand::Cordon(args) => (args, BrokerDuty::Cordoned),
-        BrokerCommand::Undrain(args) => (args, BrokerDuty::Serving),
+    let (args, duty, waits) = match command {
+        BrokerCommand::Drain(args) => (&args.duty, BrokerDuty::Draining, args.wait),
+        BrokerCommand::Cordon(args) => (args, BrokerDuty::Cordoned, false),
+        BrokerCommand::Undrain(args) => (args, BrokerDuty::Serving, false),
     };
-    task::block_on(THREADS, set_duty(args, duty))?
+    task::block_on(THREADS, set_duty(args, duty, waits))?
 }
 
-async fn set_duty(args: &DutyArgs, duty: BrokerDuty) -> anyhow::Result<Exit> {
+async fn set_duty(args: &DutyArgs, duty: BrokerDuty, waits: bool) -> anyhow::Result<Exit> {
     let asked = Asked::of(&args.ask)?;
     let broker = BrokerId(args.id);
     let reply = asked.propose(Command::SetBrokerDuty { broker, duty }).await;
@@ -109,8 +125,26 @@ async fn set_duty(args: &DutyArgs, duty: BrokerDuty) -> anyhow::Result<Exit> {
         BrokerDuty::Cordoned => ("cordoned", "is given no new replicas"),
         BrokerDuty::Draining => ("draining", "is being drained; `taffrail cluster health` counts what is still to do"),
     };
+    if waits {
+        until_empty(&asked, broker).await?;
+    }
+    let text = if waits { "keeps nothing any more" } else { text };
     print(asked.output, &json!({ "broker": broker.0, "duty": name }), || format!("broker {broker} {text}\n"))?;
     Ok(Exit::Done)
+}
+
+/// Waits until a broker keeps no replicas.
+async fn until_empty(asked: &Asked, broker: BrokerId) -> anyhow::Result<()> {
+    let mut progress = Progress::in_replicas();
+    loop {
+        let left = asked.image().await?.replica_index().hosted_by(broker).count();
+        if left == 0 {
+            progress.end();
+            return Ok(());
+        }
+        progress.step(&format!("broker {broker} is drained"), i64::try_from(left).ok());
+        time::sleep(LOOK_EVERY).await;
+    }
 }
 
 /// Numbers of brokers, as a list.

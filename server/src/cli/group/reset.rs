@@ -5,14 +5,17 @@ use std::collections::BTreeMap;
 use anyhow::bail;
 use clap::Args;
 use serde_json::json;
-use taffrail_client::kafka::PartitionKey;
-use taffrail_runtime::time;
+use taffrail_client::kafka::{PartitionKey, Reset};
+use taffrail_runtime::{random, time};
 
 use crate::cli::brokers::{BrokersArgs, known};
 use crate::cli::position::{Place, Position};
 use crate::cli::selection::{Selection, select};
 use crate::cli::{completion, print, table, tell};
 use crate::exit::Exit;
+
+/// Length of an id that a reset is done once by.
+const ID_MAX_BYTES: usize = 128;
 
 /// Arguments of `group reset`.
 #[derive(Args, Debug)]
@@ -30,8 +33,19 @@ pub(crate) struct ResetArgs {
     /// Do it; the group must have no members then
     #[arg(long)]
     execute: bool,
+    /// Do it once: nothing happens if a reset of this id was done to the group before [default: a new one]
+    #[arg(long, value_name = "ID", requires = "execute", value_parser = id)]
+    id: Option<String>,
     #[command(flatten)]
     brokers: BrokersArgs,
+}
+
+/// Reads the id of a reset, which is one line.
+fn id(text: &str) -> Result<String, String> {
+    match text.is_empty() || text.len() > ID_MAX_BYTES || text.chars().any(char::is_control) {
+        true => Err(format!("an id has 1 to {ID_MAX_BYTES} bytes, and no control characters")),
+        false => Ok(text.to_owned()),
+    }
 }
 
 pub(super) async fn run(args: &ResetArgs) -> anyhow::Result<Exit> {
@@ -55,10 +69,13 @@ pub(super) async fn run(args: &ResetArgs) -> anyhow::Result<Exit> {
         );
     }
     let places = args.to.resolve(&mut client, &partitions, &current, time::unix_ms()).await?;
+    let mut outcome = None;
     if args.execute {
         let offsets = places.iter().map(|place| (place.partition.clone(), place.offset)).collect();
-        client.commit(&args.name, &offsets).await?;
+        let id = args.id.clone().unwrap_or_else(|| random::uuid().to_string());
+        outcome = Some(client.reset(&args.name, &id, &offsets).await?);
     }
+    let is_executed = matches!(outcome, Some(Reset::Done | Reset::DoneUnmarked));
     let data = |place: &Place| {
         json!({
             "topic": place.partition.0,
@@ -81,13 +98,18 @@ pub(super) async fn run(args: &ResetArgs) -> anyhow::Result<Exit> {
         ]
     };
     let all: Vec<_> = places.iter().map(data).collect();
-    let answer = json!({ "group": args.name, "executed": args.execute, "offsets": all });
+    let answer = json!({ "group": args.name, "executed": is_executed, "offsets": all });
     print(args.brokers.output, &answer, || {
         let rows: Vec<Vec<String>> = places.iter().map(row).collect();
         table(&["TOPIC", "PARTITION", "FROM", "TO", "LAG"], &rows)
     })?;
-    if !args.execute {
-        tell("nothing is changed yet: add --execute to do it");
+    match outcome {
+        None => tell("nothing is changed yet: add --execute to do it"),
+        Some(Reset::DoneBefore) => tell("nothing is changed: the reset of this id was done before"),
+        Some(Reset::DoneUnmarked) if args.id.is_some() => {
+            tell("it is done, but these brokers do not remember its id: asked for again, it is done again");
+        }
+        Some(Reset::Done | Reset::DoneUnmarked) => {}
     }
     Ok(Exit::Done)
 }

@@ -18,7 +18,8 @@ pub(super) async fn run(args: &ConsumeArgs, group: &str, mut client: KafkaClient
         // A member of a topic that is not there would wait for it in silence.
         client.partitions(name, &[]).await?;
     }
-    let membership = Membership::new(group, &args.names);
+    let membership =
+        Membership::new(group, &args.names).with_assignor(args.assignor).with_instance_id(args.instance_id.clone());
     let (left, printer) = (Left::new(args), Printer::new(args));
     let mut reading = Reading { args, group, client, membership, left, printer, printed: BTreeMap::new() };
     let ended = match select(pin!(reading.run()), pin!(signal::terminate())).await {

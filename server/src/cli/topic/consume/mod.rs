@@ -6,7 +6,8 @@ mod printer;
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
-use taffrail_client::kafka::{Consumer, KafkaClient, PartitionKey};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use taffrail_client::kafka::{Assignor, Consumer, KafkaClient, PartitionKey};
 use taffrail_runtime::time;
 
 use self::printer::Printer;
@@ -31,6 +32,13 @@ pub(crate) struct ConsumeArgs {
     /// Read as a member of this group: from where it is, and it goes on behind what was printed
     #[arg(short, long, value_name = "GROUP", conflicts_with = "partitions", add = completion::groups())]
     group: Option<String>,
+    /// How the group's members share partitions out; all of them must know it: range, or cooperative-sticky, with which
+    /// members keep what they have and read on while others come and go
+    #[arg(long, value_name = "NAME", default_value = "range", requires = "group", value_parser = assignor())]
+    assignor: Assignor,
+    /// A name that lasts: who comes back with it within 45 seconds is the same member and gets the same partitions
+    #[arg(long, value_name = "ID", requires = "group")]
+    instance_id: Option<String>,
     /// Only these partitions
     #[arg(short, long, value_name = "NUMBER", value_delimiter = ',')]
     partitions: Vec<i32>,
@@ -49,6 +57,12 @@ pub(crate) struct ConsumeArgs {
     format: Option<Layout>,
     #[command(flatten)]
     brokers: BrokersArgs,
+}
+
+/// Reads the name of an assignor.
+fn assignor() -> impl TypedValueParser<Value = Assignor> {
+    let names = PossibleValuesParser::new(Assignor::ALL.map(|(name, _)| name));
+    names.map(|name| Assignor::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, it)| it).unwrap_or_default())
 }
 
 pub(super) async fn run(args: &ConsumeArgs) -> anyhow::Result<Exit> {
