@@ -15,6 +15,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason="not installed: chromium (Debian's package)"))
 
 
+def pytest_terminal_summary(terminalreporter):
+    """What tests have measured."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            terminalreporter.write_line(f"console: {name}: {value}")
+
+
 @pytest.fixture(scope="session")
 def cluster():
     """Three controllers and three brokers as processes, the first broker with a console, under load."""

@@ -20,9 +20,8 @@ def test_health_is_told_first(page, cluster, record_property):
     for broker in (1, 2, 3):
         assert page.cells(f"Broker {broker}")[1] == "may go"
     page.wait_for(SLOW, "section table")
-    first_paint = page.first_paint_ms()
-    record_property("first_paint_ms", first_paint)
-    print(f"first paint after {first_paint:.0f} ms")
+    # Told at the end of the run: a number to read, not a limit.
+    record_property("first paint", f"{page.first_paint_ms():.0f} ms after the page was asked for")
 
 
 def test_brokers_are_shown_with_disks_and_leaders(page, cluster):
@@ -47,6 +46,9 @@ def test_topics_are_shown_with_their_rates_and_what_is_in_them(page):
     assert page.cells(QUIET)[:4] == [QUIET, "1", "3", str(QUIET_RECORDS)]
     page.until(lambda: number(page.cells(ORDERS)[4].replace("–", "0").split(".")[0]) > 0, "records come in")
     assert page.cells(QUIET)[4] == "0"
+    page.until(lambda: re.fullmatch(r"[1-9][\d.,]* (B|KiB|MiB)/s", page.cells(ORDERS)[5]), "bytes come in")
+    page.until(lambda: page.cells(QUIET)[5] == "0 B/s", "none come in there")
+    assert re.fullmatch(r"[1-9][\d.]* KiB", page.cells(QUIET)[6])
     assert "__consumer_offsets" not in page.text("main")
     page.page.get_by_label("internal").check()
     page.wait_for("__consumer_offsets")

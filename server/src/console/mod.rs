@@ -16,6 +16,7 @@ mod history;
 mod messages;
 mod parameters;
 mod refusal;
+mod sizes;
 mod topics;
 mod troubles;
 
@@ -73,6 +74,9 @@ const HEALTH_FRESH: Duration = Duration::from_secs(1);
 /// The same for disks, which fill slowly.
 const DISKS_FRESH: Duration = Duration::from_secs(5);
 
+/// The same for sizes of logs, of which all brokers are asked.
+const SIZES_FRESH: Duration = Duration::from_secs(4);
+
 /// The socket that `taffrail up` serves the console at. If nobody has said where, one that is taken is no reason to stop: another
 /// cluster on the same machine has it, and this one takes any that is free.
 ///
@@ -119,6 +123,7 @@ pub(crate) struct Console {
     hosts: Vec<String>,
     health: Fresh<Value>,
     disks: Fresh<brokers::Disks>,
+    sizes: Fresh<sizes::Sizes>,
     history: History,
     reads: Places,
 }
@@ -136,6 +141,7 @@ impl Console {
             hosts: parts.hosts,
             health: Fresh::new(HEALTH_FRESH),
             disks: Fresh::new(DISKS_FRESH),
+            sizes: Fresh::new(SIZES_FRESH),
             history: History::default(),
             reads: Places::new(READS_MAX),
         })

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::future::join;
 use serde_json::{Value, json};
 use taffrail_client::kafka::{KafkaError, PartitionKey, TopicSetting};
 use taffrail_core::event::PartitionState;
@@ -14,6 +15,7 @@ use taffrail_runtime::time;
 use super::Console;
 use super::parameters::Parameters;
 use super::refusal::Refusal;
+use super::sizes::{self, Sizes};
 use crate::exit::told;
 
 /// Topics of a page.
@@ -63,11 +65,12 @@ impl Summary {
         usize::try_from(self.topic.partition_count()).unwrap_or(0)
     }
 
-    fn data(&self, bounds: &Bounds) -> Value {
+    fn data(&self, bounds: &Bounds, sizes: &Sizes) -> Value {
         let known = self.topic.numbered().filter_map(|(number, _)| bounds.get(&key(&self.topic, number)));
         let (count, records, end) =
             known.fold((0, 0, 0), |(count, records, end), (from, to)| (count + 1, records + (to - from), end + to));
         let is_known = count == self.partitions();
+        let bytes: Option<i64> = self.topic.numbered().map(|(number, _)| sizes.of(&key(&self.topic, number))).sum();
         json!({
             "name": &*self.topic.name,
             "internal": topic_name::is_internal(&self.topic.name),
@@ -78,6 +81,7 @@ impl Summary {
             // Of a part of the partitions these would mislead.
             "records": is_known.then_some(records),
             "endSum": is_known.then_some(end),
+            "bytes": bytes,
         })
     }
 }
@@ -109,13 +113,14 @@ pub(super) async fn list(console: &Console, mut asked: Parameters) -> Result<Val
             keys.extend(summary.topic.numbered().map(|(number, _)| key(&summary.topic, number)));
         }
     }
-    let (bounds, error) = bounds(console, &keys).await;
+    let ((bounds, error), sizes) = join(bounds(console, &keys), console.sizes.get(sizes::look(console))).await;
     Ok(json!({
         "atMs": time::unix_ms(),
+        "bytesAtMs": sizes.at_ms(),
         "all": image.topics().len(),
         "total": total,
         "offset": skip,
-        "topics": page.iter().map(|summary| summary.data(&bounds)).collect::<Vec<_>>(),
+        "topics": page.iter().map(|summary| summary.data(&bounds, &sizes)).collect::<Vec<_>>(),
         "error": error,
     }))
 }
@@ -130,7 +135,7 @@ pub(super) async fn one(console: &Console, mut asked: Parameters) -> Result<Valu
     let topic = image.topic(&name).ok_or_else(|| Refusal::missing(format!("there is no topic {name}")))?;
     let page: Vec<(i32, &Arc<PartitionState>)> = topic.numbered().skip(skip).take(limit).collect();
     let keys: Vec<PartitionKey> = page.iter().map(|(number, _)| key(topic, *number)).collect();
-    let (bounds, error) = bounds(console, &keys).await;
+    let ((bounds, error), sizes) = join(bounds(console, &keys), console.sizes.get(sizes::look(console))).await;
     let partition = |(number, state): &(i32, &Arc<PartitionState>)| {
         let bounds = bounds.get(&key(topic, *number));
         json!({
@@ -143,10 +148,12 @@ pub(super) async fn one(console: &Console, mut asked: Parameters) -> Result<Valu
             "removing": ids(&state.removing),
             "startOffset": bounds.map(|(start, _)| start),
             "endOffset": bounds.map(|(_, end)| end),
+            "bytes": sizes.of(&key(topic, *number)),
         })
     };
     Ok(json!({
         "atMs": time::unix_ms(),
+        "bytesAtMs": sizes.at_ms(),
         "name": name,
         "id": topic.id.to_string(),
         "internal": topic_name::is_internal(&name),

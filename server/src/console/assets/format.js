@@ -24,6 +24,11 @@ export function bytes(value) {
   return `${ONE_DIGIT.format(value / 1024 ** step)} ${units[step]}`;
 }
 
+/** So many bytes a second. */
+export function byteRate(value) {
+  return isKnown(value) ? `${bytes(Math.round(value))}/s` : NOTHING;
+}
+
 /** A stretch of time in the unit that suits it. */
 export function age(ms) {
   if (!isKnown(ms)) return NOTHING;

@@ -1,7 +1,7 @@
 // Topics, and one topic: who leads each partition, who is in sync, how fast it grows.
 
 import { ask, el, filter, head, href, trouble } from "./dom.js";
-import { Rates, count, counted, rate } from "./format.js";
+import { Rates, byteRate, bytes, count, counted, rate } from "./format.js";
 import { Rows } from "./rows.js";
 
 const MAP_CELL = 9;
@@ -18,6 +18,7 @@ function trouble_of({ leaderless, underReplicated }) {
 export function topics(place, { beat, beatMs }) {
   const failed = trouble();
   const rates = new Rates();
+  const growth = new Rates();
   const summary = el("span", { class: "dim" });
   let wanted = "";
   let sort = "name";
@@ -31,13 +32,19 @@ export function topics(place, { beat, beatMs }) {
       { title: "Replicas", right: true, cell: (topic) => count(topic.replicationFactor) },
       { title: "Records", right: true, cell: (topic) => count(topic.records) },
       { title: "Records/s", right: true, cell: (topic) => rate(topic.rate) },
+      { title: "Bytes/s", right: true, cell: (topic) => byteRate(topic.growth) },
+      { title: "Size", right: true, cell: (topic) => bytes(topic.bytes) },
       { title: "State", cell: trouble_of },
     ],
     load: async (offset, limit, signal) => {
       const answer = await ask("topics", { filter: wanted, sort, internal, offset, limit }, signal);
       failed.show(answer.error);
       summary.textContent = wanted ? `${count(answer.total)} of ${counted(answer.all, "topic")}` : counted(answer.total, "topic");
-      const topics = answer.topics.map((topic) => ({ ...topic, rate: rates.of(topic.name, answer.atMs, topic.endSum) }));
+      const topics = answer.topics.map((topic) => ({
+        ...topic,
+        rate: rates.of(topic.name, answer.atMs, topic.endSum),
+        growth: growth.of(topic.name, answer.bytesAtMs, topic.bytes),
+      }));
       return { rows: topics, total: answer.total };
     },
     open: (topic) => (location.hash = href("topics", topic.name)),
@@ -125,6 +132,7 @@ function settings(answer) {
 export function topic(place, { name, beat, beatMs }) {
   const failed = trouble();
   const rates = new Rates();
+  const growth = new Rates();
   const facts = el("span", { class: "dim" });
   const own = el("section", { class: "settings" }, el("h2", {}, "Settings"), el("div"));
   const rows = new Rows({
@@ -136,6 +144,7 @@ export function topic(place, { name, beat, beatMs }) {
       { title: "Begins at", right: true, cell: (it) => count(it.startOffset) },
       { title: "Ends at", right: true, cell: (it) => count(it.endOffset) },
       { title: "Records/s", right: true, cell: (it) => rate(it.rate) },
+      { title: "Bytes/s", right: true, cell: (it) => byteRate(it.growth) },
       { title: "Epoch", right: true, cell: (it) => count(it.leaderEpoch) },
     ],
     load: async (offset, limit, signal) => {
@@ -143,7 +152,11 @@ export function topic(place, { name, beat, beatMs }) {
       failed.show(answer.error);
       facts.textContent = `${counted(answer.partitionCount, "partition")}, ${counted(answer.replicationFactor, "replica")} of each`;
       map.draw(answer.states);
-      const partitions = answer.partitions.map((it) => ({ ...it, rate: rates.of(it.partition, answer.atMs, it.endOffset) }));
+      const partitions = answer.partitions.map((it) => ({
+        ...it,
+        rate: rates.of(it.partition, answer.atMs, it.endOffset),
+        growth: growth.of(it.partition, answer.bytesAtMs, it.bytes),
+      }));
       return { rows: partitions, total: answer.partitionCount };
     },
     open: (it) => (location.hash = `${href("messages", name)}?partition=${it.partition}`),
