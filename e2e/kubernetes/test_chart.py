@@ -1,6 +1,8 @@
 """What the chart renders, without a cluster: names, rights, safety, and the values that are refused."""
 
 import json
+import re
+import shlex
 import subprocess
 
 import pytest
@@ -183,13 +185,15 @@ def test_two_releases_of_one_namespace_share_no_name():
 
 
 def test_monitoring_is_off_until_it_is_asked_for():
-    objects = rendered("podMonitor.enabled=true", "prometheusRule.enabled=true", "dashboards.enabled=true", "podMonitor.labels.release=prom")
+    objects = rendered("podMonitor.enabled=true", "prometheusRule.enabled=true", "dashboards.enabled=true", "podMonitor.labels.release=prom", "podMonitor.params.granularity={topic}")
     assert set(objects) - set(rendered()) == {
         ("PodMonitor", "log-taffrail"),
         ("PrometheusRule", "log-taffrail"),
         ("ConfigMap", "log-taffrail-dashboards"),
     }
     assert objects["PodMonitor", "log-taffrail"]["metadata"]["labels"]["release"] == "prom"
+    endpoints = objects["PodMonitor", "log-taffrail"]["spec"]["podMetricsEndpoints"]
+    assert endpoints == [{"port": "metrics", "interval": "30s", "params": {"granularity": ["topic"]}}]
     groups = objects["PrometheusRule", "log-taffrail"]["spec"]["groups"]
     alerts = [rule for group in groups for rule in group["rules"] if "alert" in rule]
     for rule in alerts:
@@ -198,6 +202,19 @@ def test_monitoring_is_off_until_it_is_asked_for():
     dashboards = objects["ConfigMap", "log-taffrail-dashboards"]["data"]
     assert alerts and "taffrail-overview.json" in dashboards
     assert all(panel["targets"] for text in dashboards.values() for panel in json.loads(text)["panels"])
+
+
+def test_the_pages_command_brings_prometheus_and_grafana_what_they_look_for():
+    page = (CHART.parent.parent / "docs" / "grafana.md").read_text()
+    (command,) = (block for block in re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL) if "helm" in block)
+    words = shlex.split(command.replace("\\\n", " "))
+    assert words[:5] == ["helm", "upgrade", "--install", "taffrail", "charts/taffrail"]
+    done = helm("template", "taffrail", CHART, *words[5:])
+    assert done.returncode == 0, done.stderr
+    kinds = [one["kind"] for one in yaml.safe_load_all(done.stdout) if one]
+    assert {"PodMonitor", "PrometheusRule"} <= set(kinds)
+    (boards,) = (one for one in yaml.safe_load_all(done.stdout) if one and one["metadata"]["name"].endswith("-dashboards"))
+    assert boards["metadata"]["labels"]["grafana_dashboard"] == "1"
 
 
 def test_notes_tell_the_next_three_commands():
@@ -225,6 +242,7 @@ REFUSED = [
     ("cluster.spec.broker.replicas=3", "additional properties 'broker' not allowed"),
     ("cluster.spec.lifecycle=Asleep", "'/cluster/spec/lifecycle'"),
     ("podMonitor.interval=often", "'/podMonitor/interval'"),
+    ("podMonitor.params.granularity=topic", "'/podMonitor/params/granularity'"),
     ("replicas=3", "additional properties 'replicas' not allowed"),
 ]
 

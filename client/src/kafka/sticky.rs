@@ -107,10 +107,12 @@ mod tests {
         members.iter().map(|it| assigned[&it.member_id].get("t").cloned().unwrap_or_default()).collect()
     }
 
+    /// Members with what they have, partitions, and what each member is given.
+    type Case<'a> = (&'a [Subscribed], i32, &'a [&'a [i32]]);
+
     #[test]
     fn members_keep_what_they_have_and_what_moves_is_given_up_first() {
-        // Members with what they have, partitions, and what each is given.
-        let cases: [(&[Subscribed], i32, &[&[i32]]); 6] = [
+        let cases: [Case<'_>; 6] = [
             (&[member("a", &[], -1)], 3, &[&[0, 1, 2]]),
             (&[member("a", &[], -1), member("b", &[], -1)], 4, &[&[0, 2], &[1, 3]]),
             // A newcomer: half of it is given up, and nothing of that is given out yet.
