@@ -105,3 +105,13 @@ fn config_is_closed_by_the_table_of_settings() {
         assert!(!config.contains_key(given_otherwise), "{given_otherwise}");
     }
 }
+
+#[test]
+fn fields_that_a_later_release_brings_keep_no_resource_from_being_read() {
+    let spec = serde_json::json!({"clusterRef": {"name": "log", "zone": "a"}, "partitions": 3, "purpose": "audit"});
+    let topic: crd::TopicSpec = serde_json::from_value(spec).unwrap();
+    assert_eq!((topic.partitions, topic.cluster_ref.name.as_str()), (Some(3), "log"));
+    let spec = serde_json::json!({"brokers": {"replicas": 5, "shape": "wide"}, "color": "blue"});
+    let cluster: crd::ClusterSpec = serde_json::from_value(spec).unwrap();
+    assert_eq!(cluster.brokers.replicas, Some(5));
+}

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cluster_status::ClusterStatus;
+use super::quantities;
 use super::settings::ClusterSettings;
 
 /// A cluster of brokers and its controllers.
@@ -45,7 +46,7 @@ use super::settings::ClusterSettings;
     validation = Rule::new("!has(self.listeners) || !has(self.brokers) || !has(self.brokers.replicas) || self.brokers.replicas < 2 || self.listeners.all(one, !has(one.advertised) || !has(one.advertised.host) || one.advertised.host.contains('{id}') || (has(one.advertised.port) && one.advertised.port.contains('{id}')))")
         .message("listeners[].advertised needs {id} in host or port, as each broker has an address of its own"),
 )]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct ClusterSpec {
     /// Release of Taffrail that the brokers and controllers run; the operator's own if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,7 +104,7 @@ pub struct ClusterSpec {
 
 /// The quorum that keeps the metadata.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Controllers {
     /// Voters: one, three or five.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,13 +114,13 @@ pub struct Controllers {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
     /// Processor and memory of each.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "quantities::read")]
     pub resources: Option<ResourceRequirements>,
 }
 
 /// The nodes that keep the partitions.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Brokers {
     /// How many.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,7 +138,7 @@ pub struct Brokers {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
     /// Processor and memory of each.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "quantities::read")]
     pub resources: Option<ResourceRequirements>,
     /// How brokers spread over zones.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,7 +147,7 @@ pub struct Brokers {
 
 /// A broker to build anew on an empty disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Replace {
     /// Its id.
     #[schemars(range(min = 0))]
@@ -158,10 +159,10 @@ pub struct Replace {
 
 /// Disks of a node.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Storage {
     /// Size of the disk, when there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "quantities::read")]
     #[x_kube(validation = Rule::new("isQuantity(string(self))").message("not a quantity such as 10Gi"))]
     #[x_kube(validation = Rule::new("!isQuantity(string(self)) || !quantity(string(self)).isLessThan(quantity('64Mi'))").message("a disk of less than 64Mi holds no log"))]
     #[x_kube(validation = Rule::new("quantity(string(self)).compareTo(quantity(string(oldSelf))) >= 0").message("storage cannot shrink"))]
@@ -182,12 +183,13 @@ pub struct Storage {
 
 /// One of several disks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Volume {
     /// Number of the disk within its node; never changes.
     #[schemars(range(min = 0, max = 15))]
     pub id: i32,
     /// Its size.
+    #[serde(deserialize_with = "quantities::read")]
     pub size: Quantity,
     /// Storage class; the namespace's default if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,7 +210,7 @@ pub enum Reclaim {
 /// How brokers spread over zones: by a list, which needs no rights, or by a node label, which needs a ClusterRole.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[x_kube(validation = Rule::new("has(self.zones) != has(self.topologyKey)").message("give either rack.zones or rack.topologyKey"))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Rack {
     /// Zones; each broker is pinned to one of them in turn.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -223,7 +225,7 @@ pub struct Rack {
 /// An address that clients connect to.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[x_kube(validation = Rule::new("!has(self.auth)").message("authentication: not yet").field_path(".auth"))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Listener {
     /// Its name, as brokers call it.
     #[schemars(length(min = 1, max = 25), regex(pattern = "^[a-z0-9]+$"))]
@@ -269,7 +271,7 @@ pub enum ListenerAuth {
 
 /// Templates of what clients are told.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Advertised {
     /// Host, with `{id}` for the broker's id.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -284,7 +286,7 @@ pub struct Advertised {
 
 /// How pods are replaced when something changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Rollout {
     /// How many at a time.
     #[serde(default)]
@@ -349,7 +351,7 @@ pub enum SmallRfPolicy {
 
 /// When disruption is allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Window {
     /// When it opens, as five fields of cron in UTC.
     #[schemars(length(min = 9, max = 128))]
@@ -392,7 +394,7 @@ pub enum Approval {
 
 /// How brokers are taken away.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct ScaleDown {
     /// Whether their replicas are moved away first, or a broker with replicas is not taken away.
     #[serde(default)]
@@ -419,7 +421,7 @@ pub enum ScaleDownPolicy {
 
 /// How partitions spread over new brokers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Rebalance {
     /// Whether replicas move to a new broker.
     #[serde(default)]
@@ -442,7 +444,7 @@ pub enum Lifecycle {
 
 /// The budget that keeps node drains from taking too many brokers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Pdb {
     /// Whether none is written.
     #[serde(default)]
@@ -451,7 +453,7 @@ pub struct Pdb {
 
 /// The policies that keep strangers away from controllers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct NetworkPolicy {
     /// Whether none is written.
     #[serde(default)]
@@ -460,7 +462,7 @@ pub struct NetworkPolicy {
 
 /// What is measured, and how finely.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Metrics {
     /// Whether each partition has its series.
     #[serde(default)]
@@ -488,7 +490,7 @@ pub enum Granularity {
 
 /// What pods look like besides.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Template {
     /// Labels of the pods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

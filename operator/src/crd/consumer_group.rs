@@ -42,7 +42,7 @@ use super::parts::{ClusterRef, DeletionPolicy, Management};
     validation = Rule::new("!has(self.initialOffsets) || self.management == 'Managed'")
         .message("initialOffsets needs management: Managed"),
 )]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct ConsumerGroupSpec {
     /// The cluster that it belongs to.
     #[x_kube(validation = Rule::new("self == oldSelf").message("clusterRef cannot be changed"))]
@@ -91,7 +91,7 @@ fn observe() -> Management {
     validation = Rule::new("(self.to == 'ShiftBy') == has(self.shiftBy)").message("to: ShiftBy needs shiftBy, and only it does"),
     validation = Rule::new("!has(self.ifActive) || self.ifActive != 'Park' || has(self.workloadRef)").message("ifActive: Park needs workloadRef"),
 )]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Reset {
     /// Any text; another one asks again.
     #[schemars(length(min = 1, max = 64))]
@@ -150,7 +150,7 @@ pub enum IfActive {
 
 /// A workload of the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct WorkloadRef {
     /// Its API version.
     #[schemars(length(min = 1, max = 128))]
@@ -166,7 +166,7 @@ pub struct WorkloadRef {
 /// Where a group starts before its first use.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[x_kube(validation = Rule::new("(self.from == 'Timestamp') == has(self.timestamp)").message("from: Timestamp needs timestamp, and only it does"))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct InitialOffsets {
     /// From where.
     pub from: InitialFrom,
@@ -189,7 +189,7 @@ pub enum InitialFrom {
 
 /// Topics that take what a group cannot process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct DeadLetter {
     /// Their names.
     #[schemars(length(min = 1, max = 64))]
@@ -199,7 +199,7 @@ pub struct DeadLetter {
 /// When lag is worth a warning.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[x_kube(validation = Rule::new("!has(self.warn) || !has(self.critical) || self.warn <= self.critical").message("lag.warn must be at or under lag.critical"))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct LagObjective {
     /// Records behind that are worth a warning.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -217,7 +217,7 @@ pub struct LagObjective {
 
 /// Limits of session and heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct GroupConfig {
     /// Silence after which a member is out.
     #[serde(skip_serializing_if = "Option::is_none")]

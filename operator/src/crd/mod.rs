@@ -12,6 +12,7 @@ pub mod reasons;
 pub mod settings;
 pub mod topic;
 
+mod quantities;
 mod schema;
 
 pub use cluster::{Cluster, ClusterSpec};

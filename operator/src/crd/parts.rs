@@ -8,7 +8,7 @@ use super::reasons::Reason;
 
 /// Which cluster a Topic or ConsumerGroup belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct ClusterRef {
     /// Name of the Cluster.
     #[schemars(length(min = 1, max = 63))]

@@ -36,7 +36,7 @@ use super::settings::TopicSettings;
     validation = Rule::new("!has(self.replicas) || !has(self.config) || !has(self.config.min__dot__insync__dot__replicas) || int(self.config.min__dot__insync__dot__replicas) <= self.replicas")
         .message("replicas must be at or over config['min.insync.replicas']"),
 )]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct TopicSpec {
     /// The cluster that it belongs to.
     #[x_kube(validation = Rule::new("self == oldSelf").message("clusterRef cannot be changed"))]
@@ -83,7 +83,7 @@ pub struct TopicSpec {
 
 /// Brokers that hold a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Assignment {
     /// The partition.
     #[schemars(range(min = 0))]

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::StreamExt;
 use kube::ResourceExt;
 use kube::api::Api;
+use kube::core::DeserializeGuard;
+use kube::core::error_boundary::InvalidObject;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use parking_lot::RwLock;
@@ -105,7 +107,7 @@ impl<K: Namespaced> Cache<K> {
     /// Watches, after [`Self::expect_list`], the objects of `api`, which are those of `namespace` (all if `None`), without end. `told` hears of every change.
     pub async fn watch(
         &self,
-        api: Api<K>,
+        api: Api<DeserializeGuard<K>>,
         namespace: Option<String>,
         selector: watcher::Config,
         told: impl Fn(&Arc<K>, Change),
@@ -117,9 +119,10 @@ impl<K: Namespaced> Cache<K> {
             match event {
                 Ok(Event::Init) => listed.clear(),
                 Ok(Event::InitApply(object)) => {
-                    let object = self.put_trimmed(object);
-                    listed.insert(Key::of(&*object));
-                    told(&object, Change::Applied);
+                    listed.insert(Key::new(object.namespace().unwrap_or_default(), object.name_any()));
+                    if let Some(object) = readable(object) {
+                        told(&self.put_trimmed(object), Change::Applied);
+                    }
                 }
                 Ok(Event::InitDone) => {
                     for object in self.forget_all_but(&listed, namespace.as_deref()) {
@@ -129,10 +132,19 @@ impl<K: Namespaced> Cache<K> {
                         self.waiting.fetch_sub(1, Ordering::AcqRel);
                     }
                 }
-                Ok(Event::Apply(object)) => told(&self.put_trimmed(object), Change::Applied),
+                Ok(Event::Apply(object)) => {
+                    if let Some(object) = readable(object) {
+                        told(&self.put_trimmed(object), Change::Applied);
+                    }
+                }
                 Ok(Event::Delete(object)) => {
-                    self.remove(&Key::of(&object));
-                    told(&Arc::new(object), Change::Deleted);
+                    let key = Key::new(object.namespace().unwrap_or_default(), object.name_any());
+                    // Of one that cannot be read, what it was when it could be.
+                    let last = self.get(&key.namespace, &key.name);
+                    self.remove(&key);
+                    if let Some(object) = readable(object).map(Arc::new).or(last) {
+                        told(&object, Change::Deleted);
+                    }
                 }
                 Err(error) => {
                     let kind = K::kind(&()).into_owned();
@@ -148,6 +160,19 @@ impl<K: Namespaced> Cache<K> {
         let is_gone = |key: &&Key| namespace.is_none_or(|own| own == key.namespace) && !listed.contains(*key);
         let gone: Vec<Key> = objects.keys().filter(is_gone).cloned().collect();
         gone.iter().filter_map(|key| objects.remove(key)).collect()
+    }
+}
+
+/// An object, unless it is none that this release can read: a later one may have written it. It hinders no other one, and
+/// what it was before stays what is known of it.
+fn readable<K: Namespaced>(object: DeserializeGuard<K>) -> Option<K> {
+    match object.0 {
+        Ok(object) => Some(object),
+        Err(InvalidObject { error, metadata }) => {
+            let (kind, name, namespace) = (K::kind(&()).into_owned(), metadata.name, metadata.namespace);
+            tracing::warn!(kind, name, namespace, error, "this resource cannot be read, and is left as it is");
+            None
+        }
     }
 }
 

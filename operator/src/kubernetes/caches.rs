@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service,
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::Api;
+use kube::core::DeserializeGuard;
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt};
 use taffrail_runtime::shutdown::Shutdown;
@@ -167,7 +168,7 @@ impl Watched<'_> {
         news: fn(&Arc<K>, Change) -> Option<News>,
     ) {
         let client = self.client.clone();
-        let api: Api<K> = match self.namespace {
+        let api: Api<DeserializeGuard<K>> = match self.namespace {
             Some(namespace) => Api::namespaced(client, namespace),
             None => Api::all(client),
         };
