@@ -190,6 +190,29 @@ fn validate_tells_every_mistake_with_its_place() {
 }
 
 #[test]
+fn a_file_for_kubernetes_is_judged_as_the_operator_would() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.yaml");
+    let cluster = |cron: &str| {
+        format!(
+            "apiVersion: taffrail.dev/v1alpha1\nkind: Cluster\nmetadata: {{name: log}}\nspec:\n  rollout: {{windows: [{{cron: {cron}, duration: 2h}}]}}\n"
+        )
+    };
+    let name = file.to_str().unwrap();
+    for (cron, arguments, code, expected) in [
+        ("0 2 * * *", &["validate", "-f", name][..], 1, "spec.rollout: not acted on yet"),
+        ("0 2 * * *", &["validate", "--kubernetes", "-f", name], 0, "valid: 1 Cluster, 0 Topics, 0 ConsumerGroups"),
+        ("0 25 * * *", &["validate", "--kubernetes", "-f", name], 1, "a.yaml:5:13: spec.rollout.windows[0]: 25 is"),
+    ] {
+        std::fs::write(&file, cluster(cron)).unwrap();
+        let output = taffrail(arguments);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let said = stdout(&output) + &stderr(&output);
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
 fn the_examples_are_valid() {
     for entry in std::fs::read_dir(root().join("examples")).unwrap().map(Result::unwrap) {
         let path = entry.path();

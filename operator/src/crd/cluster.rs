@@ -45,6 +45,9 @@ use super::settings::ClusterSettings;
         .message("config['default.replication.factor'] must be at or over config['min.insync.replicas']"),
     validation = Rule::new("!has(self.listeners) || !has(self.brokers) || !has(self.brokers.replicas) || self.brokers.replicas < 2 || self.listeners.all(one, !has(one.advertised) || !has(one.advertised.host) || one.advertised.host.contains('{id}') || (has(one.advertised.port) && one.advertised.port.contains('{id}')))")
         .message("listeners[].advertised needs {id} in host or port, as each broker has an address of its own"),
+    validation = Rule::new("!has(self.rollout) || !has(self.rollout.strategy) || self.rollout.strategy != 'RackParallel' || (has(self.brokers) && has(self.brokers.rack))")
+        .message("rollout.strategy: RackParallel needs brokers.rack"),
+    validation = Rule::new("!has(self.metrics)").message("metrics: not yet").field_path(".metrics"),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSpec {
@@ -62,6 +65,7 @@ pub struct ClusterSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     #[x_kube(validation = Rule::new("self.all(one, self.exists_one(other, other.port == one.port))").message("two listeners cannot have the same port"))]
+    #[x_kube(validation = Rule::new("size(self) == 0 || (self[0].port == 9092 && (!has(self[0].type) || self[0].type == 'Internal') && !has(self[0].advertised))").message("by the first listener brokers reach each other: port 9092, type Internal, nothing advertised"))]
     pub listeners: Vec<Listener>,
     /// Settings of all brokers, under Kafka's broker names.
     #[serde(default, skip_serializing_if = "ClusterSettings::is_empty")]

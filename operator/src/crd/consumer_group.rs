@@ -41,6 +41,7 @@ use super::parts::{ClusterRef, DeletionPolicy, Management};
         .message("initialOffsets needs topics: a group that was never used has none"),
     validation = Rule::new("!has(self.initialOffsets) || self.management == 'Managed'")
         .message("initialOffsets needs management: Managed"),
+    validation = Rule::new("!has(self.groupConfig)").message("settings of a group: not yet").field_path(".groupConfig"),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ConsumerGroupSpec {

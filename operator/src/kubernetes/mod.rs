@@ -23,6 +23,7 @@ pub mod listeners;
 pub mod metrics;
 pub mod names;
 pub mod observed;
+pub mod offline;
 pub mod operator;
 pub mod parking;
 pub mod quantity;

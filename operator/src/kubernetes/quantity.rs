@@ -20,10 +20,23 @@ const SUFFIXES: [(&str, i128); 13] = [
 /// Most digits behind the point that count.
 const FRACTION_DIGITS_MAX: usize = 9;
 
-/// The whole number of bytes that a quantity stands for, rounded up; `None` if it is none, or one with an exponent.
+/// Highest exponent: what is beyond it is more than there is.
+const EXPONENT_MAX: u32 = 18;
+
+/// The whole number of bytes that a quantity stands for, rounded up; `None` if it is none.
 pub fn bytes(text: &str) -> Option<i128> {
     let text = text.trim();
+    if let Some((number, exponent)) = text.split_once(['e', 'E'])
+        && let Ok(exponent) = exponent.parse::<u32>()
+    {
+        return whole(number, (exponent <= EXPONENT_MAX).then(|| 10_i128.pow(exponent))?);
+    }
     let (number, factor) = SUFFIXES.iter().find_map(|(suffix, factor)| Some((text.strip_suffix(suffix)?, *factor)))?;
+    whole(number, factor)
+}
+
+/// The whole number that a decimal one stands for, times `factor`, rounded up.
+fn whole(number: &str, factor: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let fraction = &fraction[..fraction.len().min(FRACTION_DIGITS_MAX)];
     let digits: i128 = format!("{whole}{fraction}").parse().ok().filter(|digits| *digits >= 0)?;
@@ -44,7 +57,11 @@ mod tests {
             ("1.5Gi", Some(3 << 29)),
             ("2G", Some(2_000_000_000)),
             ("0.1k", Some(100)),
-            ("1e3", None),
+            ("1e3", Some(1000)),
+            ("1.5E3", Some(1500)),
+            ("1e99", None),
+            ("1Ei", Some(1 << 60)),
+            ("1E", Some(1_000_000_000_000_000_000)),
             ("-1Gi", None),
             ("Gi", None),
             ("", None),

@@ -1,5 +1,9 @@
 //! Checks a tree against a resource's schema.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::jiff::Timestamp;
+use regex::Regex;
 use serde_json::Value as Schema;
 use taffrail_core::config::{self, Scope};
 
@@ -43,7 +47,8 @@ impl Checker<'_> {
         let int_or_string = schema["x-kubernetes-int-or-string"] == true;
         match (&node.value, schema["type"].as_str()) {
             (Value::Int(number), _) if int_or_string => self.check_bounds(node.place, *number, schema, path),
-            (Value::Text(_), _) if int_or_string => {}
+            (Value::Text(text), _) if int_or_string => self.check_pattern(node.place, text, schema, path),
+            (Value::Float(_), _) if int_or_string && schema["pattern"].is_null() => {}
             (Value::Int(number), Some("integer")) => self.check_bounds(node.place, *number, schema, path),
             (Value::Bool(_), Some("boolean")) => {}
             (Value::Text(text), Some("string")) => self.check_text(node.place, text, schema, path),
@@ -92,6 +97,17 @@ impl Checker<'_> {
         if let Some(high) = schema["maxLength"].as_u64().filter(|high| chars > *high) {
             self.refuse(place, path, format!("must have at most {high} characters"));
         }
+        self.check_pattern(place, text, schema, path);
+        if schema["format"] == "date-time" && text.parse::<Timestamp>().is_err() {
+            self.refuse(place, path, format!("\"{text}\" is no time such as 2026-01-31T12:00:00Z"));
+        }
+    }
+
+    fn check_pattern(&mut self, place: Place, text: &str, schema: &Schema, path: &str) {
+        let Some(pattern) = schema["pattern"].as_str() else { return };
+        if Regex::new(pattern).is_ok_and(|regex| !regex.is_match(text)) {
+            self.refuse(place, path, format!("\"{text}\" does not match {pattern}"));
+        }
     }
 
     fn check_list(&mut self, node: &Node, items: &[Node], schema: &Schema, path: &str) {
@@ -104,6 +120,31 @@ impl Checker<'_> {
         }
         for (index, item) in items.iter().enumerate() {
             self.check(item, &schema["items"], &format!("{path}[{index}]"));
+        }
+        self.check_distinct(items, schema, path);
+    }
+
+    /// Items of a set, and keys of a list that is a map, may be there once only.
+    fn check_distinct(&mut self, items: &[Node], schema: &Schema, path: &str) {
+        let keys: Vec<&str> =
+            schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten().filter_map(Schema::as_str).collect();
+        let is_set = schema["x-kubernetes-list-type"] == "set";
+        if !is_set && keys.is_empty() {
+            return;
+        }
+        let mut first: BTreeMap<String, usize> = BTreeMap::new();
+        for (index, item) in items.iter().enumerate() {
+            let shown = |key: &&str| format!("{key}: {}", item.get(key).map_or(Schema::Null, Node::to_json));
+            let shown = match is_set {
+                true => item.to_json().to_string(),
+                false => keys.iter().map(shown).collect::<Vec<_>>().join(", "),
+            };
+            if let Some(before) = first.get(&shown) {
+                let message = format!("{shown} is there twice, first at {path}[{before}]");
+                self.refuse(item.place, &format!("{path}[{index}]"), message);
+            } else {
+                first.insert(shown, index);
+            }
         }
     }
 

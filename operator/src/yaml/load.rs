@@ -201,6 +201,7 @@ impl Loader {
             *property =
                 serde_json::json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "nullable": true});
         }
+        let before = checker.problems.len();
         checker.check(spec, &open, "spec");
         let scope = match kind {
             Kind::Cluster => Scope::Broker,
@@ -210,6 +211,9 @@ impl Loader {
             config.filter(|config| matches!(config.value, Value::Map(_)) && kind != Kind::ConsumerGroup)
         {
             checker.check_settings(scope, config, "spec.config");
+        }
+        if checker.problems.len() == before {
+            checker.check_rules(kind, spec);
         }
     }
 }

@@ -8,7 +8,9 @@ mod check;
 mod load;
 mod node;
 mod problem;
+mod rules;
 
 pub use load::{FILE_BYTES_MAX, FILES_MAX, Loaded, Origin, Resources, load_files, load_texts};
 pub use node::{Entry, Node, NodeError, Value, parse_documents};
 pub use problem::{Place, Problem, Problems};
+pub use rules::{RULES, Rule};

@@ -316,6 +316,9 @@ pub(crate) struct ValidateArgs {
     /// File of resources; may be repeated
     #[arg(short, long = "file", value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
+    /// Check them as the operator on Kubernetes would, and not as `taffrail up`, which acts on fewer fields
+    #[arg(long)]
+    pub(crate) kubernetes: bool,
     /// How to print the result
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
