@@ -30,9 +30,6 @@ const REGISTER_INTERVAL: Duration = Duration::from_millis(500);
 /// then.
 const HEARD_OF_BY_OTHERS: Duration = Duration::from_millis(50);
 
-/// How long leaving in order may take before the broker goes without.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// How long a broker that leaves waits for one answer. An election takes less; where all controllers stop at the same time
 /// as the broker, nobody is left to hand over to.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
@@ -158,10 +155,10 @@ impl Registration {
         }
     }
 
-    /// Hands over what the broker leads, while it still serves, and waits until the others know; bounded, because a planned
-    /// stop must come to an end. The broker is fenced then: stop serving.
-    pub async fn leave(&mut self) {
-        match time::timeout(LEAVE_TIMEOUT, self.hand_over()).await {
+    /// Hands over what the broker leads, while it still serves, and waits until the others know; at most for `patience`,
+    /// because a planned stop must come to an end. The broker is fenced then: stop serving.
+    pub async fn leave(&mut self, patience: Duration) {
+        match time::timeout(patience, self.hand_over()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) if error.code == ErrorCode::RequestTimedOut => {
                 tracing::warn!(broker = %self.identity.id, "could not hand over in order: no controller answers");

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +40,9 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause before controllers that know of no cluster yet are asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
+/// Pause before the file with the rack is looked at again.
+const RACK_POLL: Duration = Duration::from_millis(100);
+
 /// How often it is said that the controllers are waited for.
 const TELL_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -47,6 +51,8 @@ struct Plan {
     options: Options,
     id: BrokerId,
     rack: Option<String>,
+    /// File that says so, once somebody knows.
+    rack_file: Option<PathBuf>,
     controllers: Vec<(String, Target)>,
     secret: Option<ClusterSecret>,
     /// Listeners beside that of `--listen`.
@@ -74,6 +80,7 @@ impl Plan {
             options,
             id: BrokerId(id),
             rack: args.rack.clone(),
+            rack_file: args.rack_file.clone(),
             controllers: args.controllers.iter().map(|it| nodes::controller(it, secret.as_ref())).collect(),
             cluster: nodes::cluster_id(args.cluster_id.as_deref())?,
             secret,
@@ -151,7 +158,11 @@ async fn start(
         nodes::warn_if_open(bound);
     }
     let (logs, advertised) = (dir.logs(), plan.options.advertised(bound));
-    let rack = plan.rack.as_deref();
+    let read = match &plan.rack_file {
+        Some(file) => Some(read_rack(file).await),
+        None => None,
+    };
+    let rack = plan.rack.as_deref().or(read.as_deref());
     let place = BrokerPlace {
         id: plan.id,
         roles: "broker",
@@ -178,6 +189,7 @@ async fn start(
         shards: roles::start_shards(&plan.options)?,
         loggers,
         secret: plan.secret.clone(),
+        leave_timeout: plan.options.leave_timeout,
     })
     .await
     .with_context(|| format!("broker {} cannot be part of cluster {cluster_id}", plan.id))?;
@@ -187,6 +199,22 @@ async fn start(
     health.set_ready(true);
     crate::cli::write(&format!("broker {} of cluster {cluster_id} listens at {told}\n", plan.id))?;
     Ok(broker)
+}
+
+/// Waits until `file` says where this broker stands: whoever started it may hear of that after it was started.
+async fn read_rack(file: &Path) -> String {
+    let mut tell_at = time::monotonic() + STATUS_TIMEOUT;
+    loop {
+        let found = std::fs::read_to_string(file).unwrap_or_default();
+        if !found.trim().is_empty() {
+            return found.trim().to_owned();
+        }
+        if time::monotonic() >= tell_at {
+            tracing::warn!(file = %file.display(), "nobody has said in which rack this broker is; waiting");
+            tell_at = time::monotonic() + TELL_INTERVAL;
+        }
+        time::sleep(RACK_POLL).await;
+    }
 }
 
 /// Waits until a controller answers and knows its cluster, and gives that. The controllers are told what cluster the disks

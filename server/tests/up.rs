@@ -86,6 +86,8 @@ fn it_says_what_it_serves_and_serves_it() {
     task::block_on_current_thread(async { net::connect(&clients).await.unwrap() }).unwrap();
     assert!(up.get("/healthz").ends_with("ok\n"));
     assert!(up.get("/readyz").starts_with("HTTP/1.1 200"));
+    let losses = up.get("/losses");
+    assert!(losses.starts_with("HTTP/1.1 200") && losses.ends_with("[]"), "{losses}");
     assert!(up.get("/metrics").contains("# TYPE kafka_server_replicamanager_partitioncount gauge"));
     assert!(up.get("/nothing").starts_with("HTTP/1.1 404"));
     let data = up.told("data").split_whitespace().next().unwrap().to_owned();

@@ -353,7 +353,7 @@ async fn a_broker_attends_at_its_controller_and_hands_over_before_it_leaves() {
     assert_eq!(stage.script.attendances.load(Ordering::Relaxed), 1);
     // Not before the controller lets it go.
     stage.script.heartbeats.lock().extend(vec![Ok((false, 0)); 3]);
-    time::timeout(SOON, registration.leave()).await.unwrap();
+    time::timeout(SOON, registration.leave(SOON)).await.unwrap();
     assert!(stage.script.heartbeats.lock().is_empty());
     let identity = BrokerIdentity { id: BrokerId(1), epoch: 4 };
     let proposed = stage.script.proposed.lock();

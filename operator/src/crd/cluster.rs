@@ -298,9 +298,10 @@ pub struct Rollout {
     /// What must hold before the next one.
     #[serde(default)]
     pub gate: RolloutGate,
-    /// How long leaders may take to move away first.
+    /// How long leaders may take to move away when a broker stops, before it goes without; 5 if absent. A pod takes another
+    /// value up when it starts; none is restarted for it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 3600))]
+    #[schemars(range(min = 0, max = 540))]
     pub leader_drain_seconds: Option<i32>,
     /// What to do about partitions whose replicas are no more than their minimum.
     #[serde(default)]
@@ -403,11 +404,11 @@ pub struct ScaleDown {
     /// Whether their replicas are moved away first, or a broker with replicas is not taken away.
     #[serde(default)]
     pub policy: ScaleDownPolicy,
-    /// Bytes a second that moving may take of each broker.
+    /// Bytes a second that moving may take of each broker, while brokers are drained; no limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub throttle_bytes_per_second: Option<i64>,
-    /// Partitions that move at the same time.
+    /// Partitions that move at the same time; 50 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10000))]
     pub max_moves: Option<i32>,
@@ -430,7 +431,7 @@ pub struct Rebalance {
     /// Whether replicas move to a new broker.
     #[serde(default)]
     pub on_scale_up: bool,
-    /// Bytes a second that moving may take of each broker.
+    /// Bytes a second that moving may take of each broker, whatever moves while no broker is drained; no limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub throttle_bytes_per_second: Option<i64>,

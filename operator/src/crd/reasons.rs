@@ -250,6 +250,12 @@ reasons! {
     ControllerRemoved, "Cluster, Normal",
         "A controller has no vote any more.",
         "Nothing.";
+    DataLost, "Topic or Cluster, Warning",
+        "Committed records are gone: more replicas lost what they had not written to disk at once than `min.insync.replicas` protects from, or somebody asked for an unclean election.",
+        "The note has the offsets. Write the records again from their source if you can; for the future more replicas, or `flush.messages`, protect from more.";
+    RackUnknown, "Cluster, Warning",
+        "A broker waits to be told its rack: its Kubernetes node has no label `brokers.rack.topologyKey`, or the operator may not read Nodes.",
+        "Label the node, or install the chart with `rbac.readNodes=true`; the broker starts within seconds.";
     SettingsRefused, "Cluster, Warning",
         "The controllers refuse a setting.",
         "The note names it and says what would be right.";

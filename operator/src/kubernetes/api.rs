@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::Node as Machine;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
@@ -148,6 +149,33 @@ impl Kube {
             Err(error) if has_code(&error, NOT_FOUND) || has_code(&error, CONFLICT) => Ok(()),
             Err(error) => Err(ApiError::of::<K>("delete", &name, error)),
         }
+    }
+
+    /// A label of a Kubernetes node; `None` if there is no such node, or it does not have it.
+    ///
+    /// # Errors
+    /// That Nodes may not be read, or anything else.
+    pub async fn label_of_node(&self, node: &str, label: &str) -> Result<Option<String>, ApiError> {
+        let found = Api::<Machine>::all(self.client.clone()).get_opt(node).await;
+        let found = found.map_err(|source| ApiError {
+            action: "get",
+            kind: Machine::kind(&()).into_owned(),
+            name: node.to_owned(),
+            source: Box::new(source),
+        })?;
+        Ok(found.and_then(|node| node.labels().get(label).cloned()))
+    }
+
+    /// Writes an annotation of this very object.
+    ///
+    /// # Errors
+    /// What the server says against it.
+    pub async fn annotate<K: Namespaced>(&self, object: &K, annotation: &str, value: &str) -> Result<K, ApiError> {
+        let name = object.name_any();
+        let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        let patch = json!({ "metadata": { "uid": object.uid(), "annotations": { annotation: value } } });
+        let patched = self.api_of(object).patch(&name, &parameters, &Patch::Merge(patch)).await;
+        patched.map_err(|error| ApiError::of::<K>("annotate", &name, error))
     }
 
     /// Replicas that a workload is to have; `None` if it is not there.

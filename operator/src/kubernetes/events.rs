@@ -13,7 +13,9 @@ const NOTE_BYTES_MAX: usize = 1000;
 /// Whether somebody should look.
 const fn kind(reason: EventReason) -> EventType {
     match reason {
-        EventReason::RolloutBlocked
+        EventReason::DataLost
+        | EventReason::RackUnknown
+        | EventReason::RolloutBlocked
         | EventReason::ScaleDownBlocked
         | EventReason::SettingsRefused
         | EventReason::ResetBlocked

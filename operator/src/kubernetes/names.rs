@@ -24,6 +24,9 @@ pub const REVISION_LABEL: &str = "taffrail.dev/revision";
 /// Label of a ConfigMap that says which workload is parked for a reset of offsets.
 pub const PARKED_LABEL: &str = "taffrail.dev/parked";
 
+/// Annotation of a pod: the rack of the Kubernetes node that it is on.
+pub const RACK_ANNOTATION: &str = "taffrail.dev/rack";
+
 /// Annotation of a pod: the parts of its revision, as JSON, by which a change has a reason.
 pub const PARTS_ANNOTATION: &str = "taffrail.dev/revision-parts";
 

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use taffrail_core::ids::BrokerId;
 use taffrail_core::image::MetadataImage;
 use taffrail_protocol::rpc::{Quorum, QuorumMember};
 
 use super::listeners::Told;
-use super::names::{Node, Role};
+use super::names::{Node, RACK_ANNOTATION, Role};
 use super::revision::{Cause, Revision, zone};
 use super::rollout::{BrokerView, GrantView, Lagging, PodView, QuorumView, View, health};
 use super::wanted::Wanted;
@@ -65,16 +66,17 @@ pub fn view(
         brokers: observed.is_current.then(|| brokers(image)),
         lagging: lagging(image),
         grant: grant.map(|grant| GrantView { id: grant.id, brokers: grant.brokers.iter().map(|id| id.0).collect() }),
-        racks: racks(wanted, nodes),
+        racks: racks(wanted, nodes, &observed.pods),
         needs_all_in_sync: wanted.rollout.gate == RolloutGate::InSync,
     }
 }
 
 /// The racks of brokers, where those of one may go together.
-fn racks(wanted: &Wanted, nodes: &BTreeSet<Node>) -> BTreeMap<i32, String> {
+fn racks(wanted: &Wanted, nodes: &BTreeSet<Node>, pods: &BTreeMap<Node, Arc<Pod>>) -> BTreeMap<i32, String> {
     let brokers = nodes.iter().filter(|node| node.role == Role::Broker);
     let brokers = brokers.filter(|_| wanted.rollout.strategy == RolloutStrategy::RackParallel);
-    brokers.filter_map(|node| Some((node.id, zone(wanted, node.id)?.clone()))).collect()
+    let told = |node: &Node| pods.get(node)?.annotations().get(RACK_ANNOTATION).cloned();
+    brokers.filter_map(|node| Some((node.id, zone(wanted, node.id).cloned().or_else(|| told(node))?))).collect()
 }
 
 fn quorum_view(quorum: &Quorum, now_ms: i64) -> QuorumView {

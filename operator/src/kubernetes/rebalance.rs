@@ -77,7 +77,7 @@ fn one(
 }
 
 /// In how many racks these brokers stand.
-fn racks(image: &MetadataImage, brokers: &[BrokerId]) -> usize {
+pub(super) fn racks(image: &MetadataImage, brokers: &[BrokerId]) -> usize {
     let rack = |id: &BrokerId| image.broker(*id).and_then(|broker| broker.rack.as_deref());
     brokers.iter().filter_map(rack).collect::<BTreeSet<_>>().len()
 }

@@ -72,7 +72,7 @@ impl Revision {
     pub fn of(wanted: &Wanted, node: Node, image: &str) -> Self {
         let is_broker = node.role == Role::Broker;
         let resources = if is_broker { &wanted.broker_resources } else { &wanted.controller_resources };
-        let zone = is_broker.then(|| zone(wanted, node.id)).flatten();
+        let zone = is_broker.then(|| zone(wanted, node.id).or(wanted.topology_key.as_ref())).flatten();
         let replaced = is_broker.then(|| wanted.replace.get(&node.id)).flatten();
         // The template's image is the pod's, which counts by itself.
         let template = crate::crd::cluster::Template { image: None, ..wanted.template.clone() };

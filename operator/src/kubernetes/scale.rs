@@ -14,6 +14,7 @@ use taffrail_core::image::MetadataImage;
 use taffrail_protocol::rpc::{Quorum, VoterChange, VoterId};
 
 use super::names::Node;
+use super::relocate;
 use super::rollout::{Health, QuorumView};
 
 /// Topics that a refusal names at most.
@@ -52,6 +53,8 @@ pub enum Move {
     SetDuty(i32, BrokerDuty),
     /// A broker is being drained: so many replicas are left on it.
     Draining(i32, usize),
+    /// The same, and these begin to move.
+    Relocate(i32, usize, Vec<Reassignment>),
     /// Delete the pod of a node that nothing depends on any more.
     DeletePod(Node),
     /// A node that is gone is forgotten by the cluster.
@@ -80,6 +83,8 @@ pub struct Leaving<'a> {
     pub disks: &'a BTreeSet<Node>,
     /// Whether brokers that hold replicas are drained; otherwise they do not leave.
     pub drains: bool,
+    /// Partitions that may move at the same time; the controllers' own number if absent.
+    pub moves_max: Option<usize>,
 }
 
 /// The next move of brokers; `None` = nobody leaves.
@@ -96,11 +101,14 @@ pub fn brokers(leaving: &Leaving<'_>) -> Option<Move> {
     {
         return Some(Move::Refused(Node::broker(first), refusal));
     }
-    // All that will leave get nothing new; one at a time gives away what it has.
+    // All that will leave get nothing new; one at a time gives away what it has. Of one that drains the controllers move
+    // as many partitions as they see fit.
+    let counted = leaving.moves_max.is_some();
     for (index, id) in ids.leave.iter().enumerate() {
-        let wanted = if index == 0 { BrokerDuty::Draining } else { BrokerDuty::Cordoned };
+        let wanted = if index == 0 && !counted { BrokerDuty::Draining } else { BrokerDuty::Cordoned };
         let present = image.duty(BrokerId(*id));
-        if image.broker(BrokerId(*id)).is_some() && present != wanted && present != BrokerDuty::Draining {
+        let is_right = present == wanted || (present == BrokerDuty::Draining && !counted);
+        if image.broker(BrokerId(*id)).is_some() && !is_right {
             return Some(Move::SetDuty(*id, wanted));
         }
     }
@@ -109,7 +117,10 @@ pub fn brokers(leaving: &Leaving<'_>) -> Option<Move> {
         0 if leaving.pods.contains(&node) => Some(Move::DeletePod(node)),
         0 if image.broker(BrokerId(first)).is_some() => Some(Move::Unregister(first)),
         0 => leaving.disks.contains(&node).then_some(Move::DeleteClaim(node)),
-        left => Some(Move::Draining(first, left)),
+        left => {
+            let moves = leaving.moves_max.map(|max| relocate::next(image, first, &ids.stay, max)).unwrap_or_default();
+            Some(if moves.is_empty() { Move::Draining(first, left) } else { Move::Relocate(first, left, moves) })
+        }
     }
 }
 
@@ -236,7 +247,22 @@ mod tests {
     fn next(image: &MetadataImage, ids: &Ids, pods: &[i32], drains: bool) -> Option<Move> {
         let pods: BTreeSet<Node> = pods.iter().map(|id| Node::broker(*id)).collect();
         let disks = BTreeSet::from([Node::broker(3)]);
-        brokers(&Leaving { ids, image, pods: &pods, disks: &disks, drains })
+        brokers(&Leaving { ids, image, pods: &pods, disks: &disks, drains, moves_max: None })
+    }
+
+    #[test]
+    fn where_moves_are_counted_the_broker_is_cordoned_and_so_many_begin() {
+        use BrokerDuty::{Cordoned, Draining};
+        let ids = Ids { stay: set(&[0, 1, 2]), leave: vec![3] };
+        let (pods, disks) = (BTreeSet::from([Node::broker(3)]), BTreeSet::new());
+        let step = |duty: BrokerDuty| {
+            let image = image(&[&[3, 0], &[3, 1]], &[(3, duty)]);
+            brokers(&Leaving { ids: &ids, image: &image, pods: &pods, disks: &disks, drains: true, moves_max: Some(1) })
+        };
+        assert_eq!(step(BrokerDuty::Serving), Some(Move::SetDuty(3, Cordoned)));
+        assert_eq!(step(Draining), Some(Move::SetDuty(3, Cordoned)), "the number was given in the middle of it");
+        let Some(Move::Relocate(3, 2, moves)) = step(Cordoned) else { panic!("{:?}", step(Cordoned)) };
+        assert_eq!(moves.len(), 1);
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub fn status(facts: &Facts<'_>) -> ClusterStatus {
         partitions: image.cluster_id().is_some().then(|| partitions(image)),
         rollout: rollout(facts),
         drain: match facts.moving {
-            Some(Move::Draining(broker, left)) => {
+            Some(Move::Draining(broker, left) | Move::Relocate(broker, left, _)) => {
                 Some(DrainStatus { broker: *broker, remaining: count(*left), bytes: 0 })
             }
             _ => None,
@@ -290,7 +290,9 @@ fn progress(facts: &Facts<'_>) -> (bool, Reason, String) {
     match facts.step {
         Step::Done if facts.moving.is_some() => {
             let text = match facts.moving {
-                Some(Move::Draining(id, left)) => format!("broker {id} gives its replicas away, {left} are left"),
+                Some(Move::Draining(id, left) | Move::Relocate(id, left, _)) => {
+                    format!("broker {id} gives its replicas away, {left} are left")
+                }
                 Some(Move::Refused(node, _)) => format!("{node} cannot leave"),
                 Some(Move::Rebalance(moves)) => format!("{} partitions begin to move to other brokers", moves.len()),
                 Some(Move::Rebalancing(count)) => format!("{count} partitions move to other brokers"),

@@ -9,6 +9,7 @@ use taffrail_core::config::{self, BrokerLayers};
 use super::listeners::ExtraListener;
 use super::names::{CONTROLLERS_MAX, KAFKA_PORT, METRICS_PORT, Names, Role};
 use super::rollout::{Consent, Window};
+use super::throttle::Throttle;
 use crate::crd::cluster::{
     Approval, Lifecycle, ListenerType, Reclaim, Rollout, RolloutStrategy, ScaleDownPolicy, Storage, Template,
 };
@@ -32,6 +33,9 @@ const BROKER_ID_MAX: i32 = 9999;
 
 /// Name that brokers give the first listener.
 const INTER_BROKER: &str = "PLAINTEXT";
+
+/// How long leaders may take to move away from a broker that stops, where the Cluster does not say.
+pub const LEADER_DRAIN_SECONDS: i64 = 5;
 
 /// Disk of a broker of a Cluster that does not say how large.
 const BROKER_DISK: &str = "10Gi";
@@ -83,14 +87,22 @@ pub struct Wanted {
     pub controller_resources: Option<ResourceRequirements>,
     /// Zones that brokers are pinned to, in turn.
     pub zones: Vec<String>,
+    /// Label of Kubernetes nodes that names a broker's rack, where none is pinned.
+    pub topology_key: Option<String>,
     /// What pods look like besides.
     pub template: Template,
     /// How pods are replaced.
     pub rollout: Rollout,
+    /// How long leaders may take to move away from a broker that stops.
+    pub leader_drain_seconds: i64,
     /// What has to be agreed to before they are.
     pub consent: Consent,
     /// Whether brokers that hold replicas may be drained and taken away.
     pub drains: bool,
+    /// Partitions that move off such brokers at the same time; the controllers' own number if absent.
+    pub moves_max: Option<usize>,
+    /// How fast replicas may move.
+    pub throttle: Throttle,
     /// Whether brokers that have less than their share are given replicas.
     pub rebalances: bool,
     /// Whether the pods are to be gone, with disks and identity kept.
@@ -179,19 +191,19 @@ pub fn validate(cluster: &Cluster) -> Result<Wanted, Vec<String>> {
     }
     problems.extend(not_acted_on(spec));
     let listeners = listeners(spec, &names, &mut problems);
-    let has_zones = spec.brokers.rack.as_ref().is_some_and(|rack| rack.zones.is_some());
     let strategy = spec.rollout.as_ref().map(|rollout| rollout.strategy).unwrap_or_default();
-    if strategy == RolloutStrategy::RackParallel && !has_zones {
-        problems.push("spec.rollout.strategy: RackParallel needs spec.brokers.rack.zones".to_owned());
+    if strategy == RolloutStrategy::RackParallel && spec.brokers.rack.is_none() {
+        problems.push("spec.rollout.strategy: RackParallel needs spec.brokers.rack".to_owned());
     }
+    let throttle = Throttle::read(spec, &mut problems);
     let rollout = spec.rollout.clone().unwrap_or_default();
     let consent = consent(&rollout, cluster.metadata.generation, &mut problems);
     if !problems.is_empty() {
         return Err(problems);
     }
-    let zones = spec.brokers.rack.as_ref().and_then(|rack| rack.zones.clone()).unwrap_or_default();
+    let rack = spec.brokers.rack.clone().unwrap_or_default();
     let replace = spec.brokers.replace.iter().map(|replace| (replace.id, replace.nonce.clone())).collect();
-    let scale_down = spec.scale_down.as_ref().map(|scale_down| scale_down.policy).unwrap_or_default();
+    let scale_down = spec.scale_down.clone().unwrap_or_default();
     let template = spec.template.clone().unwrap_or_default();
     Ok(Wanted {
         names,
@@ -208,11 +220,15 @@ pub fn validate(cluster: &Cluster) -> Result<Wanted, Vec<String>> {
         controller_disk: disk(spec.controllers.storage.as_ref(), CONTROLLER_DISK),
         broker_resources: spec.brokers.resources.clone(),
         controller_resources: spec.controllers.resources.clone(),
-        zones,
+        zones: rack.zones.unwrap_or_default(),
+        topology_key: rack.topology_key,
         template,
+        leader_drain_seconds: rollout.leader_drain_seconds.map_or(LEADER_DRAIN_SECONDS, i64::from),
         rollout,
         consent,
-        drains: scale_down == ScaleDownPolicy::Drain,
+        drains: scale_down.policy == ScaleDownPolicy::Drain,
+        moves_max: scale_down.max_moves.and_then(|max| usize::try_from(max).ok()),
+        throttle,
         rebalances: spec.rebalance.as_ref().is_some_and(|rebalance| rebalance.on_scale_up),
         stopped: spec.lifecycle == Lifecycle::Stopped,
         paused: spec.paused,
@@ -274,17 +290,7 @@ fn not_acted_on(spec: &ClusterSpec) -> Vec<String> {
     let has_volumes = |storage: &Option<Storage>| storage.as_ref().is_some_and(|storage| !storage.volumes.is_empty());
     refuse(has_volumes(&spec.brokers.storage), "brokers.storage.volumes");
     refuse(has_volumes(&spec.controllers.storage), "controllers.storage.volumes");
-    refuse(spec.brokers.rack.as_ref().is_some_and(|rack| rack.topology_key.is_some()), "brokers.rack.topologyKey");
-    let throttle = spec.rebalance.as_ref().and_then(|rebalance| rebalance.throttle_bytes_per_second);
-    refuse(throttle.is_some(), "rebalance.throttleBytesPerSecond");
     refuse(spec.metrics.is_some(), "metrics");
-    if let Some(rollout) = &spec.rollout {
-        refuse(rollout.leader_drain_seconds.is_some(), "rollout.leaderDrainSeconds");
-    }
-    if let Some(scale_down) = &spec.scale_down {
-        refuse(scale_down.throttle_bytes_per_second.is_some(), "scaleDown.throttleBytesPerSecond");
-        refuse(scale_down.max_moves.is_some(), "scaleDown.maxMoves");
-    }
     for (index, listener) in spec.listeners.iter().enumerate() {
         let at = |field: &str| format!("listeners[{index}]{field}");
         refuse(listener.tls, &at(".tls"));
@@ -357,7 +363,11 @@ mod tests {
             ),
             (r#"{"brokers":{"storage":{"volumes":[{"id":0,"size":"1Gi"}]}}}"#, "spec.brokers.storage.volumes: not"),
             (r#"{"rollout":{"strategy":"RackParallel"}}"#, "spec.rollout.strategy: RackParallel needs"),
-            (r#"{"rollout":{"leaderDrainSeconds":5}}"#, "spec.rollout.leaderDrainSeconds: not acted on yet"),
+            (r#"{"metrics":{}}"#, "spec.metrics: not acted on yet"),
+            (
+                r#"{"config":{"leader.replication.throttled.rate":"9"},"rebalance":{"throttleBytesPerSecond":5}}"#,
+                "spec.config: leader.replication.throttled.rate: give it either here or as",
+            ),
             (r#"{"rollout":{"windows":[{"cron":"* 24 * * *","duration":"1h"}]}}"#, "spec.rollout.windows[0]: 24 is"),
         ] {
             let problems = validate(&cluster(spec)).unwrap_err();

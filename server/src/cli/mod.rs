@@ -234,6 +234,9 @@ pub(crate) struct BrokerArgs {
     /// Where it stands, such as a zone: replicas are spread over racks, and clients may read from their own
     #[arg(long, value_name = "NAME", env = "TAFFRAIL_RACK")]
     pub(crate) rack: Option<String>,
+    /// File that has the name of the rack in it; one that is empty or missing is waited for
+    #[arg(long, value_name = "FILE", env = "TAFFRAIL_RACK_FILE", conflicts_with = "rack")]
+    pub(crate) rack_file: Option<PathBuf>,
     /// The cluster that it belongs to; controllers of another one are refused
     #[arg(long, value_name = "ID", env = "TAFFRAIL_CLUSTER_ID")]
     pub(crate) cluster_id: Option<String>,

@@ -1,4 +1,4 @@
-//! `/healthz`, `/readyz`, `/metrics` and `/metrics/summary`.
+//! `/healthz`, `/readyz`, `/metrics`, `/metrics/summary` and `/losses`.
 
 mod controllers;
 mod exposition;
@@ -22,7 +22,8 @@ use futures::future::join_all;
 use futures::stream;
 use parking_lot::Mutex;
 use prometheus::Registry;
-use taffrail_broker::{Broker, Granularity, ScrapeOptions};
+use serde_json::json;
+use taffrail_broker::{Broker, Granularity, Loss, ScrapeOptions};
 use taffrail_controller::ControllerView;
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shutdown::Shutdown;
@@ -49,6 +50,9 @@ const SCRAPE_MAX: Duration = Duration::from_secs(60);
 
 /// The text format's media type.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The media type of JSON.
+const JSON: &str = "application/json";
 
 /// What the endpoints tell.
 #[derive(Clone)]
@@ -137,11 +141,12 @@ impl Health {
 /// Serves until the word to stop.
 pub(crate) async fn serve(listener: TcpListener, health: Health, stop: Shutdown) -> io::Result<()> {
     let router = Router::new()
-        .route("/", get(|| async { "taffrail: /metrics /metrics/summary /healthz /readyz\n" }))
+        .route("/", get(|| async { "taffrail: /metrics /metrics/summary /losses /healthz /readyz\n" }))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/metrics/summary", get(summary))
+        .route("/losses", get(losses))
         .with_state(health);
     let listener = Listener::new(listener, CONNECTIONS_MAX, SILENCE_MAX);
     axum::serve(listener, router).with_graceful_shutdown(async move { stop.triggered().await }).await
@@ -166,6 +171,19 @@ async fn metrics(State(health): State<Health>, RawQuery(query): RawQuery) -> Res
 async fn summary(State(health): State<Health>) -> Response {
     let options = ScrapeOptions { granularity: Granularity::Summary, ..ScrapeOptions::clone(&health.options) };
     scrape(&health, Arc::new(options)).await
+}
+
+/// Committed records that the brokers here know to be lost: ranges of offsets, the latest of each partition.
+async fn losses(State(health): State<Health>) -> Response {
+    let known: Vec<Loss> = health.brokers.lock().iter().flat_map(|it| it.broker.losses()).collect();
+    let told = known.into_iter().map(|Loss { partition, leader_epoch, from, to }| {
+        json!({
+            "topic": &*partition.topic, "partition": partition.partition, "leaderEpoch": leader_epoch, "from": from,
+            "to": to,
+        })
+    });
+    let told = serde_json::Value::Array(told.collect()).to_string();
+    ([(header::CONTENT_TYPE, JSON)], told).into_response()
 }
 
 async fn scrape(health: &Health, options: Arc<ScrapeOptions>) -> Response {

@@ -77,6 +77,8 @@ pub(crate) struct Options {
     pub(crate) log_format: LogFormat,
     /// Threads that serve connections and partitions.
     pub(crate) shards: Option<usize>,
+    /// How long handing over what a broker leads may take.
+    pub(crate) leave_timeout: Duration,
     /// How long a clean stop may take.
     pub(crate) stop_timeout: Duration,
     /// Settings under Kafka's broker names.
@@ -139,6 +141,7 @@ impl Options {
                 _ => LogFormat::Auto,
             },
             shards: number("shards").and_then(|shards| usize::try_from(shards).ok()),
+            leave_timeout: Duration::from_millis(number("leave_timeout_ms").unwrap_or(5_000)),
             stop_timeout: Duration::from_millis(number("stop_timeout_ms").unwrap_or(10_000)),
             broker,
         })

@@ -65,6 +65,8 @@ pub(crate) struct BrokerStart {
     pub(crate) loggers: Arc<dyn Loggers>,
     /// What other brokers have to know to be taken for such.
     pub(crate) secret: Option<ClusterSecret>,
+    /// How long handing over what it leads may take when it stops.
+    pub(crate) leave_timeout: Duration,
 }
 
 /// A broker that is part of the cluster.
@@ -79,6 +81,7 @@ pub(crate) struct BrokerRole {
     /// Ends the broker's part in the cluster.
     member: Shutdown,
     listeners: Vec<task::JoinHandle<()>>,
+    leave_timeout: Duration,
     following: task::JoinHandle<()>,
     keeping: task::JoinHandle<Registration>,
     maintaining: task::JoinHandle<()>,
@@ -136,7 +139,7 @@ impl BrokerRole {
         let mut registration =
             Registration::register(Arc::clone(&controllers), Arc::clone(&broker), request, &member).await?;
         if let Err(error) = files.boots.told(registration.epoch()) {
-            registration.leave().await;
+            registration.leave(start.leave_timeout).await;
             return Err(error);
         }
         // History ends with the registration: only from there on does the broker act on the metadata.
@@ -180,6 +183,7 @@ impl BrokerRole {
             keep,
             member,
             listeners: Vec::new(),
+            leave_timeout: start.leave_timeout,
             following,
             keeping,
             maintaining,
@@ -229,7 +233,7 @@ impl BrokerRole {
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.keep.trigger();
         let mut registration = self.keeping.await.context("the registration failed")?;
-        registration.leave().await;
+        registration.leave(self.leave_timeout).await;
         self.serving.trigger();
         for listener in self.listeners {
             listener.await.context("the listener failed")?;

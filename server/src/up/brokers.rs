@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::future::{join_all, select_all};
@@ -32,6 +33,7 @@ pub(super) struct Seat {
     logs: PathBuf,
     static_config: Overrides,
     config: BrokerConfig,
+    leave_timeout: Duration,
 }
 
 /// A broker whose files are open, and that is not in the cluster yet.
@@ -80,7 +82,8 @@ impl Seat {
             };
             let static_config = roles::static_config(options, &place);
             let config = roles::config(&static_config)?;
-            seats.push(Self { id: BrokerId(id), socket, advertised, logs, static_config, config });
+            let leave_timeout = options.leave_timeout;
+            seats.push(Self { id: BrokerId(id), socket, advertised, logs, static_config, config, leave_timeout });
         }
         Ok(seats)
     }
@@ -147,7 +150,7 @@ impl Brokers {
         let secret = ClusterSecret::random();
         let (mut sockets, mut all_advertised, mut starting) = (Vec::new(), Vec::new(), Vec::new());
         for Opened { seat, files } in opened {
-            let Seat { id, socket, advertised, static_config, .. } = seat;
+            let Seat { id, socket, advertised, static_config, leave_timeout, .. } = seat;
             sockets.push(socket);
             all_advertised.push(advertised.clone());
             starting.push(BrokerRole::start(BrokerStart {
@@ -161,6 +164,7 @@ impl Brokers {
                 shards: Arc::clone(shards),
                 loggers: Arc::clone(loggers) as _,
                 secret: Some(secret.clone()),
+                leave_timeout,
             }));
         }
         let roles = join_all(starting).await.into_iter().collect::<anyhow::Result<Vec<_>>>()?;

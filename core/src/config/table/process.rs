@@ -36,6 +36,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::boolean("ephemeral", "false")
         .doc("Keeps everything in a temporary directory that is removed at exit.")
         .process(),
+    Setting::int("leave_timeout_ms", "5000")
+        .doc("How long a broker that stops may take to hand over what it leads, before it goes without; part of stop_timeout_ms.")
+        .between(0, 600_000)
+        .process(),
     Setting::text("listen", "127.0.0.1:9092")
         .doc("Address that Kafka clients connect to.")
         .valid(Valid::NonEmpty)

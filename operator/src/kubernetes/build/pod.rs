@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Affinity, Capabilities, ConfigMapKeySelector, Container, ContainerPort, EmptyDirVolumeSource, EnvVar, EnvVarSource,
-    HTTPGetAction, LocalObjectReference, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
-    ObjectFieldSelector, PersistentVolumeClaimVolumeSource, Pod, PodAffinityTerm, PodAntiAffinity, PodSecurityContext,
-    PodSpec, Probe, SeccompProfile, SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
+    Affinity, Capabilities, ConfigMapKeySelector, Container, ContainerPort, DownwardAPIVolumeFile,
+    DownwardAPIVolumeSource, EmptyDirVolumeSource, EnvVar, EnvVarSource, HTTPGetAction, LocalObjectReference,
+    NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, ObjectFieldSelector,
+    PersistentVolumeClaimVolumeSource, Pod, PodAffinityTerm, PodAntiAffinity, PodSecurityContext, PodSpec, Probe,
+    SeccompProfile, SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
     WeightedPodAffinityTerm,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -16,9 +17,11 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::owned;
 use crate::kubernetes::identity::{BOOTSTRAP, CLUSTER_ID, CONTROLLERS, Identity};
 use crate::kubernetes::listeners::{FLAG, HOST_IP};
-use crate::kubernetes::names::{CONTROLLER_PORT, CONTROLLERS_MAX, ID_LABEL, KAFKA_PORT, METRICS_PORT, Node, Role};
+use crate::kubernetes::names::{
+    CONTROLLER_PORT, CONTROLLERS_MAX, ID_LABEL, KAFKA_PORT, METRICS_PORT, Node, RACK_ANNOTATION, Role,
+};
 use crate::kubernetes::revision::{Revision, zone};
-use crate::kubernetes::wanted::Wanted;
+use crate::kubernetes::wanted::{LEADER_DRAIN_SECONDS, Wanted};
 
 /// The user that the image runs as, who owns the disks too.
 const USER: i64 = 65_532;
@@ -26,14 +29,21 @@ const USER: i64 = 65_532;
 /// Where a node's disk is.
 const DATA: &str = "/var/lib/taffrail";
 
+/// Where a broker is told the rack of its Kubernetes node.
+const PLACE: &str = "/etc/taffrail/place";
+
+/// File there that has it.
+const RACK: &str = "rack";
+
 /// Where the shared secret is.
 const TRUST: &str = "/etc/taffrail/trust";
 
-/// How long a pod may take to stop, in seconds: leadership moves away, and everything is written to the disk.
-const GRACE_SECONDS: i64 = 60;
+/// How long a pod may take to stop, in seconds, beside the time in which leadership moves away: everything is written to
+/// the disk.
+const GRACE_SECONDS: i64 = 55;
 
 /// The same for the process itself, with time left for Kubernetes.
-const STOP_TIMEOUT_MS: i64 = 50_000;
+const STOP_TIMEOUT_MS: i64 = 45_000;
 
 /// Label of Kubernetes nodes that names their zone.
 const ZONE_KEY: &str = "topology.kubernetes.io/zone";
@@ -61,7 +71,7 @@ pub fn pod(wanted: &Wanted, identity: &Identity, node: Node, (image, told): (&st
             service_account_name: Some(names.account()),
             automount_service_account_token: Some(false),
             enable_service_links: Some(false),
-            termination_grace_period_seconds: Some(GRACE_SECONDS),
+            termination_grace_period_seconds: Some(GRACE_SECONDS + wanted.leader_drain_seconds),
             security_context: Some(pod_security()),
             containers: vec![container(wanted, identity, node, (image, told))],
             volumes: Some(volumes(wanted, node)),
@@ -100,7 +110,7 @@ fn container(wanted: &Wanted, identity: &Identity, node: Node, (image, told): (&
         liveness_probe: Some(probe("/healthz", 10, 6)),
         readiness_probe: Some(probe("/readyz", 2, 3)),
         security_context: Some(container_security()),
-        volume_mounts: Some(vec![mount("data", DATA, false), mount("trust", TRUST, true), mount("tmp", "/tmp", false)]),
+        volume_mounts: Some(mounts(wanted, node)),
         ..Container::default()
     }
 }
@@ -126,13 +136,20 @@ fn args(wanted: &Wanted, identity: &Identity, node: Node, told: &[String]) -> Ve
         if let Some(zone) = zone(wanted, node.id) {
             give("--rack", zone.clone());
         }
+        if reads_rack(wanted, node) {
+            give("--rack-file", format!("{PLACE}/{RACK}"));
+        }
         told.iter().for_each(|listener| give(FLAG, listener.clone()));
     }
     let replicas = wanted.default_replicas().to_string();
+    let leave_timeout_ms = wanted.leader_drain_seconds * 1000;
     let mut settings = BTreeMap::from([
-        ("stop_timeout_ms".to_owned(), STOP_TIMEOUT_MS.to_string()),
+        ("stop_timeout_ms".to_owned(), (STOP_TIMEOUT_MS + leave_timeout_ms).to_string()),
         ("default.replication.factor".to_owned(), replicas),
     ]);
+    if wanted.leader_drain_seconds != LEADER_DRAIN_SECONDS {
+        settings.insert("leave_timeout_ms".to_owned(), leave_timeout_ms.to_string());
+    }
     settings.extend(wanted.settings.at_start.clone());
     for (name, value) in settings {
         give("--set", format!("{name}={value}"));
@@ -197,6 +214,28 @@ fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
     }
 }
 
+/// Whether a node is told its rack when it is known on which machine it is.
+fn reads_rack(wanted: &Wanted, node: Node) -> bool {
+    node.role == Role::Broker && wanted.topology_key.is_some()
+}
+
+fn mounts(wanted: &Wanted, node: Node) -> Vec<VolumeMount> {
+    let mut mounts = vec![mount("data", DATA, false), mount("trust", TRUST, true), mount("tmp", "/tmp", false)];
+    mounts.extend(reads_rack(wanted, node).then(|| mount("place", PLACE, true)));
+    mounts
+}
+
+/// The pod's own annotation as a file, which follows it.
+fn rack_file() -> DownwardAPIVolumeSource {
+    let field_path = format!("metadata.annotations['{RACK_ANNOTATION}']");
+    let file = DownwardAPIVolumeFile {
+        path: RACK.to_owned(),
+        field_ref: Some(ObjectFieldSelector { field_path, ..ObjectFieldSelector::default() }),
+        ..DownwardAPIVolumeFile::default()
+    };
+    DownwardAPIVolumeSource { items: Some(vec![file]), ..DownwardAPIVolumeSource::default() }
+}
+
 fn volumes(wanted: &Wanted, node: Node) -> Vec<Volume> {
     let named = |name: &str| Volume { name: name.to_owned(), ..Volume::default() };
     let claim = PersistentVolumeClaimVolumeSource { claim_name: wanted.names.claim(node), ..Default::default() };
@@ -207,11 +246,13 @@ fn volumes(wanted: &Wanted, node: Node) -> Vec<Volume> {
         ..SecretVolumeSource::default()
     };
     let scratch = EmptyDirVolumeSource { size_limit: Some(Quantity("64Mi".to_owned())), ..Default::default() };
-    vec![
+    let mut volumes = vec![
         Volume { persistent_volume_claim: Some(claim), ..named("data") },
         Volume { secret: Some(trust), ..named("trust") },
         Volume { empty_dir: Some(scratch), ..named("tmp") },
-    ]
+    ];
+    volumes.extend(reads_rack(wanted, node).then(|| Volume { downward_api: Some(rack_file()), ..named("place") }));
+    volumes
 }
 
 fn pod_security() -> PodSecurityContext {
@@ -276,7 +317,7 @@ fn affinity(wanted: &Wanted, node: Node) -> Affinity {
 fn spread(wanted: &Wanted, node: Node) -> TopologySpreadConstraint {
     TopologySpreadConstraint {
         max_skew: 1,
-        topology_key: ZONE_KEY.to_owned(),
+        topology_key: wanted.topology_key.clone().unwrap_or_else(|| ZONE_KEY.to_owned()),
         when_unsatisfiable: "ScheduleAnyway".to_owned(),
         label_selector: Some(same_role(wanted, node)),
         ..TopologySpreadConstraint::default()
@@ -340,6 +381,37 @@ mod tests {
             assert!(args.contains(expected), "{expected} in {args}");
         }
         assert_eq!(container.env.unwrap(), []);
+    }
+
+    #[test]
+    fn a_broker_whose_rack_is_that_of_its_node_is_told_by_a_file() {
+        let spec = r#"{"brokers":{"rack":{"topologyKey":"rack"}}}"#;
+        let (_, pod, container) = built(spec, Node::broker(1));
+        let args = container.args.unwrap().join(" ");
+        assert!(args.contains("--rack-file /etc/taffrail/place/rack") && !args.contains("--rack "), "{args}");
+        let volumes = pod.volumes.unwrap();
+        let file = &volumes[3].downward_api.as_ref().unwrap().items.as_ref().unwrap()[0];
+        assert_eq!(file.field_ref.as_ref().unwrap().field_path, "metadata.annotations['taffrail.dev/rack']");
+        assert_eq!(pod.topology_spread_constraints.unwrap()[0].topology_key, "rack");
+        let (_, pod, container) = built(spec, Node::controller(1));
+        assert_eq!((pod.volumes.unwrap().len(), container.volume_mounts.unwrap().len()), (3, 3));
+    }
+
+    #[test]
+    fn leaders_have_as_long_to_move_away_as_the_cluster_says() {
+        for (spec, grace, told) in [
+            ("{}", 60, "--set stop_timeout_ms=50000"),
+            (
+                r#"{"rollout":{"leaderDrainSeconds":30}}"#,
+                85,
+                "--set leave_timeout_ms=30000 --set stop_timeout_ms=75000",
+            ),
+        ] {
+            let (_, pod, container) = built(spec, Node::broker(0));
+            assert_eq!(pod.termination_grace_period_seconds, Some(grace));
+            let args = container.args.unwrap().join(" ");
+            assert!(args.contains(told) && (grace > 60 || !args.contains("leave_timeout")), "{args}");
+        }
     }
 
     #[test]

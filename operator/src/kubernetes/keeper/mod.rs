@@ -4,6 +4,7 @@
 //! seen by a later pass, which the news of it wakes.
 
 mod ground;
+mod looks;
 mod moves;
 mod report;
 mod steps;
@@ -30,11 +31,13 @@ use super::groups::GroupInbox;
 use super::identity::{Identity, IdentityError};
 use super::link::{Link, Member};
 use super::listeners::{self, Told};
+use super::losses;
 use super::metrics::{self, Metrics, PassOf};
 use super::names::{CONTROLLER_PORT, Node, Role};
 use super::observed::{Observed, place, present, view};
 use super::rollout::{Block, Step, View, plan, plan_stop};
 use super::scale::{Ids, Move, broker_ids, controller_ids};
+use super::throttle;
 use super::topics::{self, TopicsError, TopicsPass};
 use super::wanted::{Wanted, validate};
 use crate::crd::reasons::Reason;
@@ -119,6 +122,10 @@ pub struct Keeper {
     uid: String,
     trust: Option<ClusterSecret>,
     link: Option<Link>,
+    /// Whether moves were given a speed here.
+    throttles: bool,
+    /// Lost records that were told of, and when brokers were asked last.
+    losses: (losses::Told, Option<time::Instant>),
     /// Since when each blocker stands in the way.
     since: BTreeMap<String, Time>,
 }
@@ -161,7 +168,21 @@ impl Keeper {
         metrics: Metrics,
     ) -> Self {
         let (uid, since) = (String::new(), BTreeMap::new());
-        Self { key, kube, caches, events, inbox, defaults, metrics, uid, trust: None, link: None, since }
+        Self {
+            key,
+            kube,
+            caches,
+            events,
+            inbox,
+            defaults,
+            metrics,
+            uid,
+            trust: None,
+            link: None,
+            throttles: false,
+            losses: Default::default(),
+            since,
+        }
     }
 
     /// Works until the Cluster is gone, or the word to stop.
@@ -221,7 +242,9 @@ impl Keeper {
         };
         self.read_trust(&wanted).await?;
         let scene = self.look(resource, wanted, identity).await?;
+        self.racks(&scene).await?;
         let outcome = self.act(&scene).await?;
+        self.tell_losses(&scene).await;
         self.report(&scene, &outcome).await?;
         // What waits for people needs no looks in quick succession.
         let waits_for_people = match &outcome.step {
@@ -282,6 +305,7 @@ impl Keeper {
         if scene.wanted.stopped || !scene.observed.is_current || scene.observed.image.cluster_id().is_none() {
             return Ok(outcome);
         }
+        self.apply_throttle(scene).await?;
         outcome.moving = self.next_move(scene, &outcome.step);
         if let Some(moving) = &outcome.moving {
             self.carry_out_move(scene, moving).await?;
@@ -335,7 +359,12 @@ impl Keeper {
         let Some(link) = &self.link else { return Ok(None) };
         let valid = scene.wanted.for_topics();
         // Settings that are read at the start are the pods' revision's affair.
-        let plan = cluster::build(&valid, &cluster::fetch(&link.metadata()), &valid);
+        let mut observed = cluster::fetch(&link.metadata());
+        if scene.wanted.throttle.is_any() {
+            // They come and go with the moves.
+            observed.dynamic.retain(|name, _| !throttle::RATES.contains(&name.as_str()));
+        }
+        let plan = cluster::build(&valid, &observed, &valid);
         match cluster::apply(&plan, link).await {
             Ok(()) => Ok(None),
             Err(PlatformError::Refused(error)) => Ok(Some(error)),

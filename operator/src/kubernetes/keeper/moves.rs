@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube::ResourceExt;
-use taffrail_core::control::{Command, ReassignPartitions, Reassignment, Reply};
+use taffrail_core::control::{AlterConfigs, Command, ReassignPartitions, Reassignment, Reply};
 use taffrail_core::event::BrokerDuty;
 use taffrail_core::ids::BrokerId;
 use taffrail_protocol::rpc::VoterChange;
@@ -15,6 +15,7 @@ use super::super::names::{CONTROLLERS_MAX, Node, Role};
 use super::super::rebalance;
 use super::super::rollout::{Health, Step};
 use super::super::scale::{self, Leaving, Move, Voting};
+use super::super::throttle;
 use super::{Keeper, KeeperError, Scene};
 use crate::crd::Topic;
 use crate::crd::reasons::EventReason;
@@ -51,6 +52,7 @@ impl Keeper {
                 pods: &pods,
                 disks: &disks,
                 drains: scene.wanted.drains,
+                moves_max: scene.wanted.moves_max,
             })
         };
         voting.or_else(leaving).or_else(|| {
@@ -87,7 +89,12 @@ impl Keeper {
         let resource = &*scene.resource;
         match next {
             Move::Draining(..) | Move::Rebalancing(_) | Move::Refused(..) => return Ok(()),
-            Move::Rebalance(moves) => self.rebalance(scene, moves).await?,
+            Move::Rebalance(moves) => {
+                self.reassign(moves).await?;
+                let note = format!("{} partitions move to brokers that have less than their share", moves.len());
+                self.events.tell(resource, EventReason::RebalanceStarted, note).await;
+            }
+            Move::Relocate(_, _, moves) => self.reassign(moves).await?,
             Move::SetDuty(id, duty) => {
                 self.propose(Command::SetBrokerDuty { broker: BrokerId(*id), duty: *duty }).await?;
                 let (reason, note) = match duty {
@@ -124,7 +131,7 @@ impl Keeper {
         Ok(())
     }
 
-    async fn rebalance(&self, scene: &Scene, moves: &[Reassignment]) -> Result<(), KeeperError> {
+    async fn reassign(&self, moves: &[Reassignment]) -> Result<(), KeeperError> {
         let request = ReassignPartitions { partitions: moves.to_vec(), allow_replication_factor_change: false };
         let Reply::PartitionsReassigned(outcomes) = self.propose(Command::ReassignPartitions(request)).await? else {
             return Err(PlatformError::UnexpectedReply("ReassignPartitions").into());
@@ -133,9 +140,28 @@ impl Keeper {
         if let Some(error) = refused {
             return Err(PlatformError::Refused(error).into());
         }
-        let note = format!("{} partitions move to brokers that have less than their share", moves.len());
-        self.events.tell(&*scene.resource, EventReason::RebalanceStarted, note).await;
         Ok(())
+    }
+
+    /// Has moves go as fast as the Cluster says, and takes away what was set for moves that are over.
+    pub(super) async fn apply_throttle(&mut self, scene: &Scene) -> Result<(), KeeperError> {
+        let Scene { wanted, observed, brokers, .. } = scene;
+        // Where a Cluster says nothing, throttles are somebody else's, unless they were set here before.
+        if !(wanted.throttle.is_any() || self.throttles) {
+            return Ok(());
+        }
+        self.throttles = wanted.throttle.is_any();
+        let is_draining = !brokers.leave.is_empty();
+        let resources = throttle::changes(&observed.image, wanted.throttle.rate(is_draining));
+        if resources.is_empty() {
+            return Ok(());
+        }
+        let request = AlterConfigs { resources, validate_only: false };
+        let Reply::ConfigsAltered(altered) = self.propose(Command::AlterConfigs(request)).await? else {
+            return Err(PlatformError::UnexpectedReply("AlterConfigs").into());
+        };
+        let refused = altered.into_iter().find_map(|altered| altered.outcome.err());
+        refused.map_or(Ok(()), |error| Err(PlatformError::Refused(error).into()))
     }
 
     async fn change_voters(&self, scene: &Scene, change: &VoterChange) -> Result<(), KeeperError> {

@@ -15,6 +15,9 @@ use crate::crd::topic::{Drift, DriftPolicy};
 /// Partitions of a topic that begin to move in one pass at most.
 const MOVES_MAX: usize = 500;
 
+/// Settings that say which replicas are slowed down while they are made.
+pub const THROTTLED: [&str; 2] = ["leader.replication.throttled.replicas", "follower.replication.throttled.replicas"];
+
 /// A change of one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigChange {
@@ -129,7 +132,9 @@ pub fn build(wanted: &ValidTopic, observed: Option<&ObservedTopic>, now_ms: i64)
     let correct = managed && wanted.drift_policy == DriftPolicy::Correct;
     compare_partitions(wanted, observed, correct, &mut plan);
     compare_replicas(wanted, observed, correct, &mut plan);
-    let changes = ConfigChange::between(&observed.config, &wanted.config);
+    let mut changes = ConfigChange::between(&observed.config, &wanted.config);
+    // These come and go with moves of replicas, whoever started them; a resource that says nothing of them leaves them alone.
+    changes.retain(|change| change.value.is_some() || !THROTTLED.contains(&change.name.as_str()));
     for change in &changes {
         let field = format!("config[{}]", change.name);
         plan.drift.push(drift(&field, change.value.as_ref(), observed.config.get(&change.name)));

@@ -28,6 +28,9 @@ use super::{CLUSTER, Machine, Slot, broker_address, controllers, settings};
 /// Name of the listener.
 pub(super) const LISTENER: &str = "PLAINTEXT";
 
+/// How long leaving in order may take, as of a process by default.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Where partitions are.
 const DIR: &str = "/data";
 
@@ -217,7 +220,7 @@ impl Process {
             }
         };
         ended.map_err(text)?;
-        registration.leave().await;
+        registration.leave(LEAVE_TIMEOUT).await;
         serving.trigger();
         listening.await.map_err(text)?;
         member.trigger();
