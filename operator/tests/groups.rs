@@ -292,6 +292,20 @@ async fn initial_offsets_wait_for_their_topic_and_a_reset_goes_before_them() {
 }
 
 #[tokio::test]
+async fn a_reset_that_shifts_what_is_not_there_yet_waits_for_the_beginning() {
+    let mut shop = Shop::new();
+    let mut spec = begins(json!({"from": "Latest"}));
+    spec["reset"] = json!({"requestId": "one", "to": "ShiftBy", "shiftBy": -5});
+    shop.put("new", spec);
+    shop.pass().await;
+    assert_eq!(shop.groups.committed("new"), [100, 100]);
+    assert!(!shop.pass().await.is_waiting);
+    assert_eq!(shop.groups.committed("new"), [95, 95]);
+    assert_eq!(shop.groups.done, ["initialOffsets", "one"]);
+    assert_eq!(shop.condition("new", "ResetBlocked"), None);
+}
+
+#[tokio::test]
 async fn dead_letters_are_counted_and_the_oldest_tells_its_age() {
     let mut shop = Shop::new();
     shop.groups.topic("dead", 2);

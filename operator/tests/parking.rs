@@ -109,6 +109,20 @@ async fn a_workload_that_is_parked_comes_back_when_nobody_waits_for_it_any_more(
 }
 
 #[tokio::test]
+async fn a_cluster_that_is_paused_keeps_nothing_parked() {
+    let mut shop = shop();
+    shop.put("billing", parking("one"));
+    shop.pass().await;
+    assert_eq!((replicas(&shop), is_parked(&shop)), (0, true));
+    for (is_paused, expected) in [(true, (2, false)), (true, (2, false)), (false, (0, true))] {
+        shop.wanted.paused = is_paused;
+        shop.pass().await;
+        assert_eq!((replicas(&shop), is_parked(&shop)), expected, "{is_paused}");
+    }
+    assert_eq!(shop.groups.done, Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn members_of_something_else_do_not_keep_a_workload_parked_without_end() {
     let mut shop = shop();
     shop.put("billing", parking("one"));

@@ -65,8 +65,16 @@ impl GroupKeeper {
         Self { key, caches, inbox, client, reports, metrics }
     }
 
+    /// Brings back what was parked for a Cluster that is gone: nobody looks at it any more.
+    pub async fn let_go(&self) {
+        let names = Names::new(self.key.namespace.clone(), self.key.name.clone());
+        if let Err(error) = self.reports.parking.bring_back_orphans(&names, |_| false).await {
+            tracing::warn!(%error, "a workload that was parked for a reset is not scaled back");
+        }
+    }
+
     /// Works without end.
-    pub async fn run(mut self) {
+    pub async fn run(&mut self) {
         loop {
             let again = self.look().await;
             select(pin!(self.inbox.groups.news.notified()), pin!(time::sleep(again))).await;
@@ -77,8 +85,7 @@ impl GroupKeeper {
     /// One pass; gives how long nothing has to be done.
     async fn look(&mut self) -> Duration {
         let cluster = self.caches.clusters.get(&self.key.namespace, &self.key.name);
-        let wanted = cluster.and_then(|cluster| validate(&cluster).ok()).filter(|wanted| !wanted.paused);
-        let Some(wanted) = wanted else { return LOOK_EVERY };
+        let Some(wanted) = cluster.and_then(|cluster| validate(&cluster).ok()) else { return LOOK_EVERY };
         let is_own = |it: &ConsumerGroup| cluster_key(&it.spec.cluster_ref, it.namespace()) == self.key;
         let groups = self.caches.groups.select(is_own);
         let removed = std::mem::take(&mut *self.inbox.groups.removed.lock());
@@ -115,6 +122,11 @@ pub async fn pass(
     removed: &[Arc<ConsumerGroup>],
 ) -> GroupsPass {
     let mut outcome = GroupsPass::default();
+    if wanted.paused {
+        // Hands off, and so off what belongs to others, too: the next pass after the pause parks it again.
+        let brought = reports.parking.bring_back_orphans(&wanted.names, |_| false).await;
+        return GroupsPass { is_waiting: brought.is_err(), undone: removed.to_vec() };
+    }
     let now = now();
     let allows = |group: &&Arc<ConsumerGroup>| wanted.allows(&group.namespace().unwrap_or_default());
     let (allowed, strangers): (Vec<_>, Vec<_>) = groups.iter().partition(allows);

@@ -201,12 +201,15 @@ impl Operator {
         let events = Events::new(self.client.clone(), &self.options.instance);
         let caches = || Arc::clone(&self.caches);
         let (reports, metrics) = (Reports::new(kube.clone(), events.clone(), caches()), || self.metrics.clone());
-        let groups = GroupKeeper::new(key.clone(), caches(), Arc::clone(&inbox), reports, metrics());
+        let mut groups = GroupKeeper::new(key.clone(), caches(), Arc::clone(&inbox), reports, metrics());
         let keeper = Keeper::new(key.clone(), kube, caches(), events, inbox, defaults, metrics());
-        let (keepers, stop) = (Arc::clone(keepers), stop.clone());
+        let (keepers, caches, stop) = (Arc::clone(keepers), caches(), stop.clone());
         task::spawn(async move {
             // Groups are looked at beside: their coordinators may take long to answer, and no roll waits for them.
             select(pin!(keeper.run(stop)), pin!(groups.run())).await;
+            if caches.clusters.get(&key.namespace, &key.name).is_none() {
+                groups.let_go().await;
+            }
             keepers.inboxes.lock().remove(&key);
         });
     }

@@ -46,6 +46,10 @@ pub async fn apply(
 ) -> Result<Applied, GroupsError> {
     let change = match &plan.reset {
         ResetPlan::Set(change) => change,
+        // What there is to begin with, the next pass resets.
+        ResetPlan::Blocked(_) if matches!(plan.initial, InitialPlan::Set(_)) => {
+            return begin(valid, &plan.initial, observed, groups).await;
+        }
         ResetPlan::Blocked(blocked) => return Ok(Applied::Blocked(blocked.clone())),
         ResetPlan::None | ResetPlan::Done { .. } | ResetPlan::Report(_) => {
             return begin(valid, &plan.initial, observed, groups).await;

@@ -83,8 +83,12 @@ impl Blocked {
 /// there is not done again, also when the group's coordinator has forgotten it together with the group.
 pub fn build(valid: &ValidGroup, observed: &ObservedGroup, reported: Option<&LastReset>) -> GroupPlan {
     let reset = build_reset(valid, observed, reported);
-    // A reset that is to be done, or waits to be, says itself where the group goes on.
-    let is_set = matches!(reset, ResetPlan::Set(_) | ResetPlan::Blocked(_));
+    // A reset that is to be done, or waits to be, says itself where the group goes on; one that has nothing to go on from
+    // yet needs the beginning first.
+    let is_set = match &reset {
+        ResetPlan::Blocked(blocked) => blocked.reason != Reason::NoOffsets,
+        reset => matches!(reset, ResetPlan::Set(_)),
+    };
     let initial = if is_set { InitialPlan::None } else { build_initial(valid, observed) };
     GroupPlan { reset, initial }
 }
