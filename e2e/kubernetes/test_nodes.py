@@ -1,6 +1,9 @@
 """Nodes that are drained or lose their power, under load."""
 
 import contextlib
+import time
+
+import pytest
 
 from kube.kubectl import Kubectl
 from raw.wait import eventually
@@ -78,3 +81,56 @@ def test_a_node_that_loses_its_power_and_comes_back_costs_nothing(cluster, load,
         rig.start(node)
     cluster.wait_until_ready(WAIT_S)
     cluster.wait_until_in_sync(load.topic)
+
+
+# How long nobody hears of the API server: longer than the operator's Lease holds.
+SILENCE_S = 60
+
+
+@pytest.mark.long
+def test_an_api_server_that_is_silent_for_a_minute_in_a_roll_delays_it_and_costs_nothing(cluster, load, rig):
+    before = cluster.uids()
+    with cluster.watch() as watch:
+        cluster.restart()
+        gone = lambda: set(before.values()) - set(cluster.uids().values())  # noqa: E731
+        eventually(gone, timeout_s=WAIT_S, poll_s=0.3, what="a pod that went")
+        with rig.silent_api():
+            began = time.monotonic()
+            while time.monotonic() - began < SILENCE_S:
+                load.wait_for_more()
+                time.sleep(1)
+        eventually(lambda: not set(before.values()) & set(cluster.uids().values()), timeout_s=WAIT_S, poll_s=1, what="new pods")
+        cluster.wait_until_ready(WAIT_S)
+    assert {name: len(lives) for name, lives in watch.lives.items()} == dict.fromkeys(before, 2), "each pod goes once"
+
+
+@pytest.mark.long
+def test_a_node_that_is_gone_for_good_is_replaced_with_what_was_on_it(cluster, load, rig):
+    """Its pods and disks are gone with it: the broker's data come from the others, the controller votes anew."""
+    node, kubectl, everywhere = another_node(cluster), cluster.kubectl, Kubectl()
+    lost = [pod for pod in cluster.pods() if pod["spec"].get("nodeName") == node]
+    brokers = [int(pod["metadata"]["labels"]["taffrail.dev/id"]) for pod in lost if "-broker-" in pod["metadata"]["name"]]
+    controllers = [pod["metadata"]["name"] for pod in lost if "-controller-" in pod["metadata"]["name"]]
+    rig.stop(node)
+    try:
+        everywhere("delete", "node", node)
+        load.wait_for_more(50)
+        # Nothing takes data away by itself: people say that these disks are gone.
+        cluster.spec({"brokers": {"replace": [{"id": number, "nonce": "node-lost"} for number in brokers]}})
+        for name in controllers:
+            kubectl("delete", "pvc", f"data-{name}", "--wait=false")
+            kubectl("delete", "pod", name, "--force", "--grace-period=0", "--ignore-not-found")
+        names = {pod["metadata"]["name"] for pod in lost}
+
+        def replaced():
+            found = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in cluster.pods()}
+            assert names <= set(found) and all(found[name] not in (None, node) for name in names), found
+            return True
+
+        eventually(replaced, timeout_s=WAIT_S, poll_s=1, what=f"{names} elsewhere")
+        cluster.wait_until_ready(WAIT_S)
+        cluster.wait_until_in_sync(load.topic)
+        eventually(cluster.voters, wanted=lambda voters: voters == {0, 1, 2}, timeout_s=WAIT_S, poll_s=0.5, what="three voters")
+        load.wait_for_more(50)
+    finally:
+        rig.start(node)

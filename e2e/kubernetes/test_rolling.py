@@ -1,7 +1,12 @@
 """Restarts under load: one at a time, nothing lost, nothing reordered, and a word about what they wait for."""
 
+import contextlib
+
 import pytest
 
+from kube.cluster import BROKERS
+from raw import errors
+from raw.bad_requests import SET, TOPIC_RESOURCE
 from raw.wait import eventually
 
 # A spec that is put right counts within so long, whatever was waited for.
@@ -21,6 +26,48 @@ def test_a_full_roll_takes_one_broker_at_a_time_and_loses_nothing(cluster, load)
         cluster.wait_until_ready(ROLL_S)
     assert watch.most_away == {"broker": 1, "controller": 1}
     assert {name: len(lives) for name, lives in watch.lives.items()} == dict.fromkeys(before, 2), "each pod goes once"
+
+
+@contextlib.contextmanager
+def slow_follower(cluster, rig, topic):
+    """A follower that has fallen out of the ISR of partition 0 and is sent nothing until the end."""
+    leader, follower = cluster.leader(topic), cluster.follower(topic)
+
+    def set_rate(rate):
+        cluster.spec({"config": {"follower.replication.throttled.rate": rate}})
+
+    with cluster.client(leader) as client:
+        everyone = ("follower.replication.throttled.replicas", SET, "*")
+        assert client.alter_configs(TOPIC_RESOURCE, topic, everyone) == errors.NONE
+    isr = lambda: cluster.partitions(topic, of=leader)[0].isr_nodes  # noqa: E731
+    rig.halt(follower)
+    try:
+        eventually(isr, wanted=lambda found: follower.number not in found, timeout_s=60, what=f"an ISR without {follower}")
+        set_rate(0)
+    finally:
+        rig.go_on(follower)
+    try:
+        yield follower
+    finally:
+        set_rate(None)
+
+
+def test_a_roll_waits_for_a_slow_follower_says_so_and_goes_on_alone(release, cluster, load, rig):
+    """K-04: nobody is taken down beside a replica that is behind, however long that takes."""
+    before, brokers = cluster.uids(), lambda: {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in cluster.pods(BROKERS)}
+    there = brokers()
+    with cluster.watch() as watch:
+        with slow_follower(cluster, rig, load.topic) as follower:
+            cluster.restart()
+            blocked = release.kubectl.wait_for_condition("clusters.taffrail.dev", "log", "RolloutBlocked", reason="UnderReplicated")
+            assert f"{load.topic}-" in blocked["message"] and f"broker {follower.number}" in blocked["message"]
+            (named, *_) = cluster.status()["rollout"]["blockedBy"]
+            assert (named["topic"], named["broker"], named["minimum"]) == (load.topic, follower.number, 2) and named["since"]
+            load.wait_for_more(100)
+            assert brokers() == there, "it waits"
+        eventually(lambda: not set(before.values()) & set(cluster.uids().values()), timeout_s=ROLL_S, poll_s=1, what="new pods")
+        cluster.wait_until_ready(ROLL_S)
+    assert watch.most_away == {"broker": 1, "controller": 1}
 
 
 def test_an_image_that_cannot_be_pulled_takes_one_pod_and_the_right_one_counts_at_once(cluster, load):

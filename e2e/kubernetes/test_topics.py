@@ -3,6 +3,7 @@
 import time
 
 from kube.resources import topic
+from raw.bad_requests import TOPIC_RESOURCE
 from raw.client import unique
 from raw.wait import eventually
 
@@ -69,6 +70,25 @@ def test_a_topic_that_is_there_already_is_adopted(release, cluster):
     name = cluster.new_topic("by-a-client", partitions=2)
     apply(release, topic(name, partitions=4, deletionPolicy="Retain"))
     eventually(lambda: len(cluster.partitions(name)) == 4, timeout_s=WAIT_S, what="four partitions")
+
+
+def test_more_replicas_and_another_setting_come_in_one_change(release, cluster):
+    name = unique("grows")
+    apply(release, topic(name, partitions=2, replicas=1, config={"retention.ms": 60000}))
+    cluster.write(name, b"before")
+    changed = topic(name, partitions=2, replicas=3, config={"retention.ms": 120000, "min.insync.replicas": 2})
+    apply(release, changed)
+
+    def in_sync():
+        return [len(partition.isr_nodes) for partition in cluster.partitions(name).values()]
+
+    eventually(in_sync, wanted=lambda found: found == [3, 3], timeout_s=WAIT_S, what="three replicas of each in sync")
+    assert cluster.write(name, b"after") == 1
+    with cluster.client(cluster.leader(name)) as client:
+        found = client.describe_configs(TOPIC_RESOURCE, name, ["retention.ms", "min.insync.replicas"])
+    assert {key: entry.value for key, entry in found.items()} == {"retention.ms": "120000", "min.insync.replicas": "2"}
+    ready = lambda: release.kubectl.get(TOPICS, name)["status"]  # noqa: E731
+    eventually(ready, wanted=lambda status: (status["replicas"], status["minIsrMargin"]) == (3, 1), timeout_s=WAIT_S, what="its report")
 
 
 def replicas(cluster, name):

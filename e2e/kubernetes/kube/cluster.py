@@ -14,6 +14,7 @@ from .watch import PodWatch
 PORT = 9092
 CONNECT_TIMEOUT_S = 1
 BROKERS = "app.kubernetes.io/component=broker"
+CONTROLLERS = "app.kubernetes.io/component=controller"
 
 
 class PodBroker(Answering):

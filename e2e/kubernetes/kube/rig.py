@@ -1,5 +1,6 @@
 """What only the cluster of rig/ can do: cut a node's power, halt a process in a pod."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -8,6 +9,20 @@ import subprocess
 import pytest
 
 RIG = pathlib.Path(__file__).resolve().parent.parent / "rig"
+
+
+def process_of(is_it):
+    """The one process whose arguments are such, as this machine numbers it."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            arguments = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if is_it(arguments):
+            found.append(int(path.parent.name))
+    assert len(found) == 1, f"processes: {found}"
+    return found[0]
 
 
 class Rig:
@@ -26,16 +41,17 @@ class Rig:
     def pid(self, broker):
         """The process of a broker, as this machine numbers it."""
         own = f"{broker.address[0]}:{broker.address[1]}".encode()
-        found = []
-        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                arguments = path.read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if own in arguments and b"broker" in arguments and arguments[0].endswith(b"taffrail"):
-                found.append(int(path.parent.name))
-        assert len(found) == 1, f"processes of {broker}: {found}"
-        return found[0]
+        return process_of(lambda arguments: own in arguments and b"broker" in arguments and arguments[0].endswith(b"taffrail"))
+
+    @contextlib.contextmanager
+    def silent_api(self):
+        """The API server keeps its connections and answers nobody."""
+        pid = process_of(lambda arguments: arguments[0].endswith(b"/kubernetes") and arguments[1:2] == [b"apiserver"])
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     def halt(self, broker):
         """It keeps its sockets and says nothing."""
