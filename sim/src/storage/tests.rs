@@ -9,6 +9,14 @@ fn one(seed: u64, steps: usize) -> Report {
     }
 }
 
+/// A seed that found a fault once, and the steps that it took.
+const FOUND: (u64, usize) = (5_001_318, 150);
+
+#[test]
+fn a_seed_that_found_a_fault_finds_none_any_more() {
+    one(FOUND.0, FOUND.1);
+}
+
 #[test]
 fn no_seed_finds_a_broken_promise() {
     let mut crashes = 0;

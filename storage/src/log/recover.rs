@@ -272,12 +272,19 @@ impl Walk<'_> {
         let mut scan = Scan::new(&*file, from, size, WINDOW_LARGE_BYTES);
         let mut first = from > 0;
         let mut is_cut = false;
+        // The last batch that was not verified, until one follows it.
+        let mut trusted: Option<Located> = None;
         loop {
             let position = scan.position();
             match self.next_batch(&mut scan, end_offset) {
                 Ok(None) => break,
                 Ok(Some(batch)) => {
                     self.check_place(&batch, end_offset)?;
+                    let led = trusted.replace(batch).filter(|_| batch.header.base_offset != end_offset);
+                    if self.is_new(&batch) {
+                        trusted = None;
+                        self.check_trusted(&mut scan, led)?;
+                    }
                     // The batch of the last entry that was kept is in the index already.
                     if std::mem::take(&mut first) {
                         builder.since = batch.header.total_bytes() as u64;
@@ -292,11 +299,13 @@ impl Walk<'_> {
                 }
                 Err(ScanError::Io(error)) => return Err(fail(error)),
                 Err(ScanError::Invalid { cause, .. }) => {
+                    self.check_trusted(&mut scan, trusted.take())?;
                     is_cut = self.cut_torn_tail(&*file, position, end_offset, &cause)?;
                     break;
                 }
             }
         }
+        self.check_trusted(&mut scan, trusted)?;
         segment.set_largest(builder.largest);
         if !self.later.is_empty() && !is_cut {
             builder.push_largest();
@@ -330,15 +339,26 @@ impl Walk<'_> {
         }
     }
 
+    /// Whether a batch is to be verified. Those before the recovery point were durable when it was written down; they only
+    /// lead to it.
+    fn is_new(&self, batch: &Located) -> bool {
+        batch.header.last_offset() >= self.recovery_point && !is_planted(PlantedBug::TornTailTrusted)
+    }
+
     fn next_batch(&self, scan: &mut Scan<'_>, end_offset: Offset) -> Result<Option<Located>, ScanError> {
         let Some(batch) = scan.next()? else { return Ok(None) };
-        let header = &batch.header;
-        // Batches before the recovery point were durable when it was written down; they only lead to it.
-        let is_new = header.last_offset() >= self.recovery_point && !is_planted(PlantedBug::TornTailTrusted);
-        if is_new || !self.is_in_place(&batch, end_offset) {
+        if self.is_new(&batch) || !self.is_in_place(&batch, end_offset) {
             scan.verify(&batch)?;
         }
         Ok(Some(batch))
+    }
+
+    /// Refuses to go on, or to cut, behind the last batch before the recovery point if it is not what it was, where no other
+    /// one follows it closely. Its length is no part of the checksum: where that is damaged, what seems to come next lies in
+    /// the middle of valid batches, or behind them.
+    fn check_trusted(&self, scan: &mut Scan<'_>, trusted: Option<Located>) -> Result<(), Damage> {
+        let Some(batch) = trusted.filter(|_| !is_planted(PlantedBug::TornTailTrusted)) else { return Ok(()) };
+        scan.verify(&batch).map_err(|error| Damage::scan(self.segment, &error))
     }
 
     /// Whether a batch's offsets follow `end_offset` and lie before those of the next segment.
