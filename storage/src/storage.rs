@@ -5,11 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use taffrail_core::ids::{Offset, TopicId, TopicPartition};
-use taffrail_runtime::blocking::Pool;
+use taffrail_runtime::blocking::{Pool, PoolError};
 use taffrail_runtime::time;
+use tokio::sync::Semaphore;
 
 use crate::checkpoint::{CLEANER, GAPS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS};
 use crate::clean_stop;
@@ -38,6 +40,12 @@ const OPENING_BATCH: usize = 64;
 
 /// Partitions whose folders can be worked on at the same time.
 const FOLDER_LOCKS: usize = 16;
+
+/// Logs that are closed at the same time: fewer than the disk pool has room for, so that nobody has to ask it again and again.
+const CLOSING_JOBS_MAX: usize = 256;
+
+/// Pause before the disk pool is asked again that had no room.
+const CLOSING_PAUSE: Duration = Duration::from_millis(1);
 
 /// All partitions of one data directory, which this process has for itself.
 pub struct Storage {
@@ -488,15 +496,17 @@ impl Storage {
         // A full queue looks no more: what cannot be written then is found out by writing it.
         let _ = self.pool.run(move || env.check_presence()).await;
         let mut jobs = Vec::new();
+        let places = Arc::new(Semaphore::new(CLOSING_JOBS_MAX));
         for log in self.logs() {
-            let pool = self.pool.clone();
+            let (pool, places) = (self.pool.clone(), Arc::clone(&places));
             jobs.push(taffrail_runtime::task::spawn(async move {
+                let _place = places.acquire().await;
                 let closing = Arc::clone(&log);
                 // Closing waits for the queue to have room rather than give up.
                 loop {
                     let closing = Arc::clone(&closing);
                     match pool.run(move || closing.close()).await {
-                        Err(taffrail_runtime::blocking::PoolError::Full) => taffrail_runtime::task::yield_now().await,
+                        Err(PoolError::Full) => time::sleep(CLOSING_PAUSE).await,
                         Err(_) => return None,
                         Ok(closed) => return Some((log, closed)),
                     }
