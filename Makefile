@@ -96,6 +96,7 @@ simulation: ## fresh seeds, others with each commit (unit tests run fixed ones):
 	cargo build --locked -p taffrail-sim
 	bash .ci/suite simulation $(BUDGET_SIMULATION) $(TARGET_DIR)/debug/taffrail-sim storage --seed $(SEED) --runs $(SEEDS) --steps 150
 	bash .ci/suite clusters $(BUDGET_SIMULATION) $(TARGET_DIR)/debug/taffrail-sim cluster --seed $(SEED) --runs $(CLUSTER_SEEDS) --jobs 2
+	bash .ci/suite operated $(BUDGET_SIMULATION) $(TARGET_DIR)/debug/taffrail-sim cluster --operated 1 --seed $(SEED) --runs $$(($(CLUSTER_SEEDS) / 4)) --jobs 2
 
 sim: ## the same with more seeds: make sim SEEDS=5000, of clusters a tenth as many
 	$(MAKE) simulation SEEDS=$(SEEDS) CLUSTER_SEEDS=$$(($(SEEDS) / 10))

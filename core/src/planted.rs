@@ -83,6 +83,12 @@ bugs! {
     OffsetsAnsweredEarly,
     /// A new coordinator answers from an empty state.
     GroupsNotLoaded,
+    /// A reassignment ends before the replicas that come are in sync.
+    ReassignmentEndsEarly,
+    /// Brokers may go whatever depends on them.
+    GrantNotJudged,
+    /// A grant is given while another one is open.
+    GrantsOverlap,
 }
 
 /// Whether `bug` is planted: never, in what is shipped.

@@ -11,7 +11,8 @@ const USAGE: &str = "\
 usage: taffrail-sim storage|cluster [--seed N] [--runs N] ...
   storage: the storage engine on a failing disk; --steps N things a run
   cluster: three controllers, three brokers and clients; --fault-ms N of faults, --jobs N runs at once,
-           --beyond 1 to have all brokers lose power in the end; --tell 1 to print what happens, 2 for all
+           --beyond 1 to have all brokers lose power in the end; --operated 1 to have somebody delete records,
+           move replicas and restart brokers; --tell 1 to print what happens, 2 for all
   --planted NAME: with a bug of core::planted; runs end with the first that finds it";
 
 /// What the command line asks for.
@@ -23,6 +24,7 @@ struct Arguments {
     steps: usize,
     fault_ms: u64,
     goes_beyond: bool,
+    is_operated: bool,
     told: Told,
     planted: Option<PlantedBug>,
 }
@@ -36,8 +38,19 @@ fn arguments() -> Result<Arguments, String> {
     };
     let fault_ms = cluster::Settings::default().fault_ms;
     let told = Told::Nothing;
-    let mut found =
-        Arguments { cluster, seed: 1, runs: 1, jobs: 2, steps: 500, fault_ms, goes_beyond: false, told, planted: None };
+    let (goes_beyond, is_operated) = (false, false);
+    let mut found = Arguments {
+        cluster,
+        seed: 1,
+        runs: 1,
+        jobs: 2,
+        steps: 500,
+        fault_ms,
+        goes_beyond,
+        is_operated,
+        told,
+        planted: None,
+    };
     while let Some(word) = words.next() {
         let value = words.next().ok_or(format!("{word} needs a value"))?;
         if word == "--planted" {
@@ -53,6 +66,7 @@ fn arguments() -> Result<Arguments, String> {
             "--steps" => found.steps = number as usize,
             "--fault-ms" => found.fault_ms = number,
             "--beyond" => found.goes_beyond = number != 0,
+            "--operated" => found.is_operated = number != 0,
             "--tell" => {
                 found.told = match number {
                     0 => Told::Nothing,
@@ -70,11 +84,12 @@ fn arguments() -> Result<Arguments, String> {
 fn run(seed: u64, arguments: &Arguments) -> Result<String, String> {
     let planted = arguments.planted.map_or(String::new(), |bug| format!(" --planted {bug:?}"));
     if arguments.cluster {
-        let Arguments { fault_ms, goes_beyond, told, .. } = *arguments;
-        let made = cluster::run(cluster::Settings { seed, fault_ms, goes_beyond, told });
-        let beyond = u8::from(goes_beyond);
+        let Arguments { fault_ms, goes_beyond, is_operated, told, .. } = *arguments;
+        let made = cluster::run(cluster::Settings { seed, fault_ms, goes_beyond, is_operated, told });
+        let (beyond, operated) = (u8::from(goes_beyond), u8::from(is_operated));
         let again = format!(
-            "again: cargo run -p taffrail-sim -- cluster --seed {seed} --fault-ms {fault_ms} --beyond {beyond} --tell 1{planted}"
+            "again: cargo run -p taffrail-sim -- cluster --seed {seed} --fault-ms {fault_ms} --beyond {beyond} \
+             --operated {operated} --tell 1{planted}"
         );
         return made.map(|report| format!("{report:?}")).map_err(|failure| format!("{failure}\n{again}"));
     }
@@ -146,8 +161,9 @@ fn in_processes(seeds: std::ops::Range<u64>, arguments: &Arguments) -> Option<St
 fn start(seed: u64, arguments: &Arguments) -> std::io::Result<Child> {
     let (seed, fault_ms) = (seed.to_string(), arguments.fault_ms.to_string());
     let beyond = u8::from(arguments.goes_beyond).to_string();
+    let operated = u8::from(arguments.is_operated).to_string();
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["cluster", "--seed", &seed, "--fault-ms", &fault_ms, "--beyond", &beyond]);
+    command.args(["cluster", "--seed", &seed, "--fault-ms", &fault_ms, "--beyond", &beyond, "--operated", &operated]);
     if let Some(bug) = arguments.planted {
         command.args(["--planted", &format!("{bug:?}")]);
     }

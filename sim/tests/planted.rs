@@ -16,7 +16,7 @@ const SHORT_SEEDS_MAX: u64 = 6;
 
 /// What is expected of a bug.
 struct Case {
-    /// `storage` or `cluster`.
+    /// `storage`, `cluster`, or `operated` for a cluster that somebody operates.
     simulation: String,
     bug: String,
     /// Seeds from 1 on that are enough to find it; `None` = no number is known that is.
@@ -55,7 +55,9 @@ fn taken(simulation: &str) -> Vec<(Case, u64)> {
 fn run(simulation: &str, seeds: u64, more: &[&str]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_taffrail-sim"));
     let seeds = seeds.to_string();
-    let output = command.args([simulation, "--seed", "1", "--runs", &seeds, "--steps", "150"]).args(more).output();
+    let (simulation, operated) = if simulation == "operated" { ("cluster", "1") } else { (simulation, "0") };
+    command.args([simulation, "--operated", operated]);
+    let output = command.args(["--seed", "1", "--runs", &seeds, "--steps", "150"]).args(more).output();
     let output = output.unwrap();
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
     (output.status.success(), text)
@@ -81,8 +83,13 @@ fn bugs_of_brokers_and_controllers_are_found() {
 }
 
 #[test]
+fn bugs_that_show_where_a_cluster_is_operated_are_found() {
+    each_is_found("operated");
+}
+
+#[test]
 fn what_is_shipped_keeps_its_promises_with_the_same_seeds() {
-    for simulation in ["storage", "cluster"] {
+    for simulation in ["storage", "cluster", "operated"] {
         let seeds = taken(simulation).iter().map(|(_, seeds)| *seeds).max().unwrap();
         let (went_well, text) = run(simulation, seeds, &[]);
         assert!(went_well, "{text}");

@@ -10,6 +10,7 @@ use super::draft::Draft;
 use super::{CloseGrant, ControlError, Inputs, OpenGrant, Reply, restart};
 use crate::errors::ErrorCode;
 use crate::event::{Grant, MetadataEvent};
+use crate::planted::{PlantedBug, is_planted};
 
 /// Longest time that a grant is given for; it can be prolonged.
 pub const GRANT_DURATION_MAX_MS: i64 = 3_600_000;
@@ -27,7 +28,8 @@ pub(super) fn open(draft: &mut Draft, request: &OpenGrant, inputs: &Inputs<'_>) 
         return refuse(format!("A grant names from 1 to {GRANT_BROKERS_MAX} brokers."));
     }
     let image = draft.image();
-    let present = image.grant().filter(|grant| grant.is_open(inputs.now_ms)).cloned();
+    let is_open = |grant: &&Arc<Grant>| grant.is_open(inputs.now_ms) && !is_planted(PlantedBug::GrantsOverlap);
+    let present = image.grant().filter(is_open).cloned();
     let expires_ms = inputs.now_ms.saturating_add(request.duration_ms);
     let id = match present {
         // The same again: it goes on. The brokers may be away already, so nothing is judged anew.
@@ -35,7 +37,8 @@ pub(super) fn open(draft: &mut Draft, request: &OpenGrant, inputs: &Inputs<'_>) 
         other => {
             let mut verdict = restart::judge(image, &request.brokers, request.policy, inputs.rules(image), inputs.lags);
             verdict.grant = other;
-            if !verdict.is_yes() {
+            let is_yes = verdict.is_yes() || (verdict.grant.is_none() && is_planted(PlantedBug::GrantNotJudged));
+            if !is_yes {
                 return Ok(Reply::RestartJudged(verdict));
             }
             image.offset() + 1

@@ -120,7 +120,8 @@ impl<'a> PartitionChange<'a> {
         let stays = |id: &BrokerId| !self.after.removing.contains(id);
         let isr: Vec<BrokerId> = self.after.isr.iter().copied().filter(stays).collect();
         let replicas = self.after.replicas_after();
-        if isr.is_empty() || replicas.is_empty() || !replicas.iter().all(|id| isr.contains(id)) {
+        let are_in_sync = replicas.iter().all(|id| isr.contains(id)) || is_planted(PlantedBug::ReassignmentEndsEarly);
+        if isr.is_empty() || replicas.is_empty() || !are_in_sync {
             return;
         }
         self.after.isr = isr;

@@ -93,7 +93,9 @@ impl Run {
             let told = self.losses.of(partition);
             let known = view.ledger.with(partition, |seen| seen.everything_known());
             for broker in &view.brokers {
-                let Some((_, log)) = View::logs(broker).find(|(index, _)| *index == partition) else { continue };
+                let Some((_, log)) = view.replicas(broker).into_iter().find(|(index, _)| *index == partition) else {
+                    continue;
+                };
                 let found = committed_prefix::records(&log, log.log_start_offset(), log.end_offset());
                 let found: BTreeMap<_, _> =
                     found.map_err(|error| format!("broker {}: {error}", broker.number))?.into_iter().collect();

@@ -9,9 +9,10 @@ use std::net::IpAddr;
 use taffrail_core::ids::BrokerId;
 use taffrail_core::record::{BATCH_HEADER_BYTES, BatchHeader};
 use taffrail_runtime::random::Seeded;
-use taffrail_runtime::simulation::{Death, Delays, Simulation};
+use taffrail_runtime::simulation::{Death, Delays};
 use taffrail_storage::disk::fault::{Fault, Op};
 
+use super::lurking::{Lurking, Moment};
 use super::machines::{MACHINES, broker_address, client_address, controller_address};
 use super::run::Run;
 
@@ -57,12 +58,21 @@ pub(super) struct Faults {
     lasting: Vec<(u64, End)>,
     /// Brokers of which reads gave wrong bits.
     misread: BTreeSet<usize>,
+    /// A fault that waits for its moment, where somebody operates the cluster.
+    lurking: Option<Lurking>,
     count: u64,
 }
 
 impl Faults {
-    pub(super) fn new(rng: &mut Seeded) -> Self {
-        Self { rng: Seeded::new(rng.next_u64()), next_ms: 0, lasting: Vec::new(), misread: BTreeSet::new(), count: 0 }
+    pub(super) fn new(rng: &mut Seeded, is_operated: bool) -> Self {
+        Self {
+            rng: Seeded::new(rng.next_u64()),
+            next_ms: 0,
+            lasting: Vec::new(),
+            misread: BTreeSet::new(),
+            lurking: is_operated.then(|| Lurking::new(rng)),
+            count: 0,
+        }
     }
 
     /// Faults that struck.
@@ -76,6 +86,9 @@ impl Faults {
         let (due, rest) = self.lasting.iter().partition(|(at_ms, _)| *at_ms <= now_ms);
         self.lasting = rest;
         Vec::into_iter(due).for_each(|(_, end)| self.put_right(end, run));
+        if self.is_quiet_after_a_moment(run, now_ms) {
+            return;
+        }
         if now_ms < self.next_ms {
             return;
         }
@@ -84,6 +97,27 @@ impl Faults {
             self.count += 1;
             run.trace.note("fault", what);
         }
+    }
+
+    /// Cuts the way to a follower that is about to join, if one is; whether nothing else is to happen now.
+    fn is_quiet_after_a_moment(&mut self, run: &Run, now_ms: u64) -> bool {
+        let Some(lurking) = &mut self.lurking else { return false };
+        if let Some(Moment { leader, follower, until_ms }) = lurking.look(run, now_ms) {
+            if lurking.is_quiet(now_ms) {
+                run.simulation.heal();
+                self.lasting.retain(|(_, end)| !matches!(end, End::Cuts | End::Life(_)));
+            }
+            run.simulation.cut(broker_address(leader).ip(), broker_address(follower).ip());
+            self.lasting.push((until_ms, End::Cuts));
+            self.count += 1;
+            let lasts_ms = until_ms - now_ms;
+            let what =
+                format_args!("broker {follower} is about to join, and is cut off from {leader} for {lasts_ms} ms");
+            run.trace.note("fault", what);
+        }
+        let is_quiet = lurking.is_quiet(now_ms);
+        run.surroundings.operating.set(!is_quiet);
+        is_quiet
     }
 
     /// Puts everything right again; machines that are down start by themselves.
@@ -95,7 +129,7 @@ impl Faults {
             broker.machine.disk.set_capacity(None);
             broker.machine.disk.heal();
         }
-        for address in machines() {
+        for address in machines(run) {
             run.simulation.set_clock_off(address, 0);
         }
         // A partition that was read wrong while its log was opened or cut is offline until somebody starts the broker again.
@@ -127,8 +161,9 @@ impl Faults {
 
     /// Does something; `None` = it cannot be done now.
     fn choose(&mut self, run: &mut Run) -> Option<String> {
-        let any = self.rng.below(u64::from(MACHINES)) as usize;
+        let any = self.rng.below(run.brokers.len() as u64) as usize;
         let number = any + 1;
+        let (controller, controller_number) = (any % run.controllers.len(), any % run.controllers.len() + 1);
         let restart_ms = run.simulation.elapsed_ms() + self.rng.between(DOWN_MS.0, DOWN_MS.1);
         match self.rng.below(18) {
             0 | 1 => run.brokers[any].end(Death::Process, restart_ms).then(|| format!("broker {number} is killed")),
@@ -138,10 +173,10 @@ impl Faults {
                 run.brokers[any].stop();
                 format!("broker {number} is told to stop")
             }),
-            5 => end_controller(run, any, Death::Process, restart_ms).then(|| format!("controller {number} is killed")),
-            6 => {
-                end_controller(run, any, Death::Machine, restart_ms).then(|| format!("controller {number} loses power"))
-            }
+            5 => end_controller(run, controller, Death::Process, restart_ms)
+                .then(|| format!("controller {controller_number} is killed")),
+            6 => end_controller(run, controller, Death::Machine, restart_ms)
+                .then(|| format!("controller {controller_number} loses power")),
             7 | 8 => Some(self.cut(run)),
             9 => {
                 let one_in = self.rng.between(1, 4);
@@ -149,7 +184,7 @@ impl Faults {
                 Some(format!("one in {one_in} connections breaks"))
             }
             10 => Some(self.slow_down(run)),
-            11 => Some(self.set_clock(&run.simulation)),
+            11 => Some(self.set_clock(run)),
             12 => {
                 let disk = &run.brokers[any].machine.disk;
                 disk.set_capacity(Some(disk.used() + self.rng.below(2_000)));
@@ -163,8 +198,8 @@ impl Faults {
             _ => {
                 let may = all_controllers_run(run);
                 may.then(|| {
-                    run.controllers[any].fail_disk();
-                    format!("the disk of controller {number} fails")
+                    run.controllers[controller].fail_disk();
+                    format!("the disk of controller {controller_number} fails")
                 })
             }
         }
@@ -172,7 +207,7 @@ impl Faults {
 
     /// Cuts one machine off from another or from all, in one direction or both.
     fn cut(&mut self, run: &Run) -> String {
-        let all = machines();
+        let all = machines(run);
         let one = all[self.rng.below(all.len() as u64) as usize];
         let other = all[self.rng.below(all.len() as u64) as usize];
         let from_all = self.rng.one_in(3);
@@ -205,7 +240,8 @@ impl Faults {
     /// Cuts a broker off from the others, not from its clients, and kills it: it has taken records that they have not.
     fn isolate(&mut self, run: &Run, index: usize) -> String {
         let own = broker_address(index as u8 + 1).ip();
-        for other in (1..=MACHINES).map(|number| broker_address(number).ip()).filter(|other| *other != own) {
+        let all = run.brokers.iter().map(|broker| broker_address(broker.number).ip());
+        for other in all.filter(|other| *other != own) {
             run.simulation.cut(own, other);
             run.simulation.cut(other, own);
         }
@@ -226,11 +262,11 @@ impl Faults {
         format!("{delays:?}")
     }
 
-    fn set_clock(&mut self, simulation: &Simulation) -> String {
-        let all = machines();
+    fn set_clock(&mut self, run: &Run) -> String {
+        let all = machines(run);
         let one = all[self.rng.below(all.len() as u64) as usize];
         let off_ms = self.rng.below(2 * CLOCK_OFF_MAX_MS) as i64 - CLOCK_OFF_MAX_MS as i64;
-        simulation.set_clock_off(one, off_ms);
+        run.simulation.set_clock_off(one, off_ms);
         format!("the clock of {one} is {off_ms} ms off")
     }
 
@@ -275,9 +311,9 @@ fn flip_a_bit(read: &mut [u8], rng: &mut Seeded) -> bool {
 }
 
 /// Addresses of all machines.
-fn machines() -> Vec<IpAddr> {
+fn machines(run: &Run) -> Vec<IpAddr> {
     let controllers = (1..=MACHINES).map(|number| controller_address(number).ip());
-    let brokers = (1..=MACHINES).map(|number| broker_address(number).ip());
+    let brokers = run.brokers.iter().map(|broker| broker_address(broker.number).ip());
     controllers.chain(brokers).chain((1..=5).map(client_address)).collect()
 }
 
@@ -301,7 +337,7 @@ fn may_lose_data(run: &Run, index: usize) -> bool {
 pub(super) fn recovered(run: &Run) -> BTreeSet<BrokerId> {
     let in_all = |id: BrokerId| {
         let mut partitions = run.newest.topics().iter().flat_map(|topic| &topic.partitions);
-        partitions.all(|state| state.isr.contains(&id))
+        partitions.all(|state| state.isr.contains(&id) || !state.replicas.contains(&id))
     };
     let is_back = |broker: &&super::machines::BrokerMachine| {
         let registered = run.newest.broker(broker.id()).map(|registered| registered.epoch);

@@ -18,6 +18,10 @@ pub(super) struct Seen {
     offsets: BTreeMap<Value, i64>,
     /// Everything that was ever sent.
     sent: BTreeSet<Value>,
+    /// What is before this offset somebody has asked to delete.
+    pub(super) asked_to_delete: i64,
+    /// What is before this offset was said to be deleted.
+    pub(super) deleted: i64,
 }
 
 impl Seen {
@@ -32,9 +36,23 @@ impl Seen {
         self.acknowledged.get(&offset).or_else(|| self.consumed.get(&offset)).copied()
     }
 
-    /// Everything that clients know to be committed, by offset.
+    /// Everything that clients know to be committed and nobody has asked to delete, by offset.
     pub(super) fn everything_known(&self) -> BTreeMap<i64, Value> {
-        self.acknowledged.iter().chain(&self.consumed).map(|(offset, value)| (*offset, *value)).collect()
+        let known = self.acknowledged.range(self.asked_to_delete..).chain(self.consumed.range(self.asked_to_delete..));
+        known.map(|(offset, value)| (*offset, *value)).collect()
+    }
+
+    /// Whether everything that was acknowledged and that nobody has asked to delete was consumed, and all before it.
+    pub(super) fn is_consumed(&self) -> bool {
+        let (from, end) = (self.asked_to_delete, self.known_end());
+        self.consumed.range(from..).count() as i64 >= end - from
+            && self.acknowledged.range(from..).all(|(offset, _)| self.consumed.contains_key(offset))
+    }
+
+    /// The first offset of which it is not known that its producer is done with it: it may send that record again.
+    pub(super) fn settled_end(&self) -> i64 {
+        let unsettled = self.consumed.keys().find(|offset| !self.acknowledged.contains_key(offset));
+        unsettled.copied().unwrap_or_else(|| self.known_end())
     }
 
     /// Whether `value` was ever sent.
@@ -56,6 +74,20 @@ struct Inner {
     /// The first promise that was broken in a client's sight.
     broken: Option<String>,
     acknowledged: u64,
+    /// Grants that whoever held them has begun to give back.
+    given_back: BTreeSet<i64>,
+    orders: Orders,
+}
+
+/// What those who operate the cluster had done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// Times that records were deleted.
+    pub deletions: u64,
+    /// Reassignments that were accepted, or cancelled.
+    pub moves: u64,
+    /// Grants that were given.
+    pub grants: u64,
 }
 
 impl Ledger {
@@ -123,6 +155,46 @@ impl Ledger {
     /// Records that were acknowledged.
     pub(super) fn acknowledgements(&self) -> u64 {
         self.inner.borrow().acknowledged
+    }
+
+    /// Somebody asks to delete what is before `offset`.
+    pub(super) fn ask_to_delete(&self, partition: i32, offset: i64) {
+        let mut inner = self.inner.borrow_mut();
+        let seen = inner.partitions.entry(partition).or_default();
+        seen.asked_to_delete = seen.asked_to_delete.max(offset);
+    }
+
+    /// What is before `offset` is said to be deleted on all replicas that live.
+    pub(super) fn deleted(&self, partition: i32, offset: i64) {
+        let mut inner = self.inner.borrow_mut();
+        inner.orders.deletions += 1;
+        let seen = inner.partitions.entry(partition).or_default();
+        seen.deleted = seen.deleted.max(offset);
+    }
+
+    /// A reassignment was accepted.
+    pub(super) fn moved(&self) {
+        self.inner.borrow_mut().orders.moves += 1;
+    }
+
+    /// A grant was given.
+    pub(super) fn granted(&self) {
+        self.inner.borrow_mut().orders.grants += 1;
+    }
+
+    /// Somebody begins to give a grant back.
+    pub(super) fn give_back(&self, grant: i64) {
+        self.inner.borrow_mut().given_back.insert(grant);
+    }
+
+    /// Whether a grant may have been given back.
+    pub(super) fn may_be_given_back(&self, grant: i64) -> bool {
+        self.inner.borrow().given_back.contains(&grant)
+    }
+
+    /// What those who operate the cluster had done.
+    pub(super) fn orders(&self) -> Orders {
+        self.inner.borrow().orders
     }
 
     /// Looks at one partition.

@@ -11,11 +11,14 @@ mod clients;
 mod faults;
 mod invariants;
 mod ledger;
+mod lurking;
 mod machines;
 mod panics;
+mod rest;
 mod run;
 mod trace;
 
+pub use ledger::Orders;
 pub use run::{Report, Settings, Told, run};
 
 /// What went wrong.

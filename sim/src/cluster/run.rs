@@ -10,9 +10,9 @@ use taffrail_runtime::simulation::{Death, Host, Simulation, on_own_thread};
 
 use super::clients::{self, MIN_IN_SYNC, PARTITIONS, Surroundings};
 use super::faults::{self, Faults, unnoticed_ms};
-use super::invariants::{self, Invariant, LiveBroker, View, committed_prefix};
-use super::ledger::Ledger;
-use super::machines::{BrokerMachine, ControllerMachine, MACHINES, client_address};
+use super::invariants::{self, Invariant, LiveBroker, View};
+use super::ledger::{Ledger, Orders};
+use super::machines::{BROKERS_MAX, BrokerMachine, ControllerMachine, MACHINES, client_address};
 use super::trace::{Trace, print_logs};
 use super::{Failure, beyond, panics};
 
@@ -30,6 +30,11 @@ const PRODUCERS: [u8; 2] = [1, 2];
 const CONSUMERS: [u8; 2] = [3, 4];
 const COMMITTER: u8 = 5;
 
+/// Machines of those who operate the cluster: two delete records and move replicas, two restart brokers.
+const DELETER: u8 = 7;
+const MOVER: u8 = 8;
+const RESTARTERS: [u8; 2] = [9, 10];
+
 /// How a run is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -39,6 +44,8 @@ pub struct Settings {
     pub fault_ms: u64,
     /// Whether all brokers lose power at once in the end ([`super::beyond`]).
     pub goes_beyond: bool,
+    /// Whether somebody deletes records, moves replicas and restarts brokers meanwhile, of which there is one more.
+    pub is_operated: bool,
     /// What of it is printed.
     pub told: Told,
 }
@@ -56,7 +63,7 @@ pub enum Told {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { seed: 1, fault_ms: 8_000, goes_beyond: false, told: Told::Nothing }
+        Self { seed: 1, fault_ms: 8_000, goes_beyond: false, is_operated: false, told: Told::Nothing }
     }
 }
 
@@ -69,6 +76,8 @@ pub struct Report {
     pub lost: u64,
     /// Faults that struck.
     pub faults: u64,
+    /// What those who operate the cluster had done.
+    pub orders: Orders,
     /// Milliseconds that it lasted, on the simulated clock.
     pub lasted_ms: u64,
     /// Events in the trace.
@@ -107,12 +116,12 @@ pub fn run(settings: Settings) -> Result<Report, Failure> {
 
 /// The cluster with its surroundings.
 pub(super) struct Run {
-    settings: Settings,
+    pub(super) settings: Settings,
     pub(super) simulation: Simulation,
     pub(super) controllers: Vec<ControllerMachine>,
     pub(super) brokers: Vec<BrokerMachine>,
     pub(super) clients: Vec<Host>,
-    surroundings: Surroundings,
+    pub(super) surroundings: Surroundings,
     pub(super) trace: Rc<Trace>,
     pub(super) invariants: Vec<Box<dyn Invariant>>,
     /// What brokers tell to be lost.
@@ -131,12 +140,16 @@ impl Run {
             trace: Rc::clone(&trace),
             producing: Rc::new(Cell::new(true)),
             progress: Rc::default(),
+            is_operated: settings.is_operated,
+            operating: Rc::new(Cell::new(settings.is_operated)),
+            to_restart: Rc::default(),
         };
+        let brokers = if settings.is_operated { BROKERS_MAX } else { MACHINES };
         let mut run = Self {
             settings,
             simulation,
             controllers: (1..=MACHINES).map(ControllerMachine::new).collect(),
-            brokers: (1..=MACHINES).map(BrokerMachine::new).collect(),
+            brokers: (1..=brokers).map(|number| BrokerMachine::new(number, settings.is_operated)).collect(),
             clients: Vec::new(),
             surroundings,
             trace,
@@ -156,19 +169,21 @@ impl Run {
 
     fn make(&mut self) -> Result<Report, String> {
         self.boot()?;
-        let mut faults = Faults::new(&mut self.rng);
+        let mut faults = Faults::new(&mut self.rng, self.settings.is_operated);
         let end_ms = self.simulation.elapsed_ms() + self.settings.fault_ms;
         while self.simulation.elapsed_ms() < end_ms {
             faults.strike(self);
             self.tick()?;
         }
         faults.end(self);
+        self.surroundings.operating.set(false);
         self.become_whole()?;
         let lost = if self.settings.goes_beyond { self.go_beyond()? } else { self.come_to_rest().map(|()| 0)? };
         Ok(Report {
             acknowledged: self.surroundings.ledger.acknowledgements(),
             lost,
             faults: faults.count(),
+            orders: self.surroundings.ledger.orders(),
             lasted_ms: self.simulation.elapsed_ms(),
             events: self.trace.events(),
             trace: self.trace.digest(),
@@ -204,7 +219,24 @@ impl Run {
             })?;
         }
         self.add_client(COMMITTER, clients::commit_offsets(COMMITTER, self.surroundings.clone()))?;
+        if self.settings.is_operated {
+            self.add_operators()?;
+        }
         self.until("boot", BOOT_MAX_MS, Self::everybody_goes_on)
+    }
+
+    fn add_operators(&mut self) -> Result<(), String> {
+        let surroundings = self.surroundings.clone();
+        self.add_client(DELETER, async move {
+            let deleting =
+                (0..PARTITIONS).map(|partition| clients::delete_records(DELETER, partition, surroundings.clone()));
+            futures::future::join_all(deleting).await;
+        })?;
+        self.add_client(MOVER, clients::move_replicas(MOVER, self.surroundings.clone()))?;
+        for (epoch, client) in (0..).zip(RESTARTERS) {
+            self.add_client(client, clients::restart(epoch, self.surroundings.clone()))?;
+        }
+        Ok(())
     }
 
     fn add_client(&mut self, number: u8, work: impl Future<Output = ()> + 'static) -> Result<(), String> {
@@ -224,61 +256,6 @@ impl Run {
         self.until("liveness: all replicas are in sync again", HEALING_MAX_MS, Self::is_whole)?;
         self.surroundings.progress.borrow_mut().clear();
         self.until("liveness: every producer goes on, and the group", HEALING_MAX_MS, Self::everybody_goes_on)
-    }
-
-    pub(super) fn is_whole(&self) -> bool {
-        let in_sync = |isr: &[_]| isr.len() == usize::from(MACHINES);
-        let mut partitions = self.newest.topics().iter().flat_map(|topic| &topic.partitions);
-        partitions.all(|state| in_sync(&state.isr))
-    }
-
-    /// Producers stop, consumers read on to the end, and every log has all that was acknowledged.
-    fn come_to_rest(&mut self) -> Result<(), String> {
-        self.surroundings.producing.set(false);
-        self.until("liveness: everything acknowledged is consumed", HEALING_MAX_MS, |run| {
-            (0..PARTITIONS).all(|partition| {
-                let ledger = &run.surroundings.ledger;
-                ledger.with(partition, |seen| {
-                    let last = seen.acknowledged.last_key_value().map(|(offset, _)| *offset);
-                    last.is_none_or(|last| seen.consumed.contains_key(&last))
-                        && seen.consumed.len() as i64 >= seen.known_end()
-                })
-            })
-        })?;
-        self.until("liveness: every replica knows what is committed", HEALING_MAX_MS, |run| {
-            let (view, ledger) = (run.view(), &run.surroundings.ledger);
-            view.brokers.len() == usize::from(MACHINES)
-                && view
-                    .brokers
-                    .iter()
-                    .flat_map(View::logs)
-                    .all(|(partition, log)| log.high_watermark() >= ledger.with(partition, |seen| seen.known_end()))
-        })?;
-        self.look()?;
-        self.check_nothing_lost()?;
-        self.losses.check_nothing()
-    }
-
-    fn check_nothing_lost(&self) -> Result<(), String> {
-        let view = self.view();
-        for broker in &view.brokers {
-            for (partition, log) in View::logs(broker) {
-                let found = committed_prefix::records(&log, log.log_start_offset(), log.high_watermark())
-                    .map_err(|error| format!("acknowledged-stays: broker {}: {error}", broker.number))?;
-                let found: std::collections::BTreeMap<_, _> = found.into_iter().collect();
-                let lost = self.surroundings.ledger.with(partition, |seen| {
-                    let missing = seen.acknowledged.iter().find(|(offset, value)| found.get(offset) != Some(value));
-                    missing.map(|(offset, value)| (*offset, *value))
-                });
-                if let Some((offset, value)) = lost {
-                    let number = broker.number;
-                    return Err(format!(
-                        "acknowledged-stays: broker {number} lacks value {value} at offset {offset} of partition {partition}"
-                    ));
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Goes on until `is_reached`.
@@ -315,6 +292,7 @@ impl Run {
         let (now_ms, unix_ms) = (self.simulation.elapsed_ms(), self.simulation.unix_ms());
         self.trace.now_ms.set(now_ms);
         self.notice_failures(now_ms);
+        self.restart_in_order();
         self.restart_the_dead(now_ms)?;
         for controller in &mut self.controllers {
             controller.machine.disk.set_now_ms(unix_ms);
@@ -333,6 +311,15 @@ impl Run {
             return Err(broken);
         }
         if now_ms.is_multiple_of(LOOK_EVERY_MS) { self.look() } else { Ok(()) }
+    }
+
+    /// Has a broker stop of which somebody has the permission to stop it.
+    fn restart_in_order(&self) {
+        let granted = self.surroundings.to_restart.take();
+        if let Some(broker) = self.brokers.iter().find(|broker| granted == Some(broker.number)) {
+            self.trace.note(format_args!("broker {}", broker.number), "is told to stop by who may");
+            broker.stop();
+        }
     }
 
     /// Takes note of processes that have failed, as whoever supervises them does.
@@ -423,7 +410,7 @@ impl Run {
         }
     }
 
-    fn look(&mut self) -> Result<(), String> {
+    pub(super) fn look(&mut self) -> Result<(), String> {
         let view = self.view();
         self.losses.look(&view);
         for invariant in &mut self.invariants {

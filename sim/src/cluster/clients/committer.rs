@@ -13,7 +13,7 @@ use taffrail_protocol::message::offset_fetch_request::OffsetFetchRequestTopic;
 use taffrail_protocol::message::{FindCoordinatorRequest, GroupId, OffsetCommitRequest, OffsetFetchRequest};
 use taffrail_runtime::{random, time};
 
-use super::{AGAIN, Broken, Connection, MACHINES, Surroundings, any_broker, broker_address, topic_name};
+use super::{AGAIN, BROKERS_MAX, Broken, Connection, Surroundings, any_broker, broker_address, topic_name};
 
 /// The last version that asks for one group.
 const FIND_COORDINATOR_VERSION: i16 = 3;
@@ -138,7 +138,7 @@ impl Committer {
         if answer.error_code != ErrorCode::None.code() {
             return Ok(None);
         }
-        match u8::try_from(answer.node_id.0).ok().filter(|node| (1..=MACHINES).contains(node)) {
+        match u8::try_from(answer.node_id.0).ok().filter(|node| (1..=BROKERS_MAX).contains(node)) {
             Some(node) => Ok(Some(Connection::dial(broker_address(node)).await?)),
             None => Ok(None),
         }

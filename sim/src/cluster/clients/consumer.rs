@@ -78,6 +78,11 @@ impl Consumer {
     /// Why another leader has to be looked for.
     fn take(&mut self, data: &PartitionData) -> Result<(), String> {
         let error = ErrorCode::from_code(data.error_code).unwrap_or(ErrorCode::UnknownServerError);
+        let asked = self.surroundings.ledger.with(self.partition, |seen| seen.asked_to_delete);
+        if error == ErrorCode::OffsetOutOfRange && self.next_offset < asked {
+            self.next_offset = asked;
+            return Err(format!("what is before {asked} is deleted"));
+        }
         if error == ErrorCode::OffsetOutOfRange && self.next_offset <= self.high_watermark {
             let (name, next, seen) = (&self.name, self.next_offset, self.high_watermark);
             self.broken(format!(

@@ -3,8 +3,10 @@
 mod committer;
 mod connection;
 mod consumer;
+mod operators;
 mod person;
 mod producer;
+mod restarter;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -19,10 +21,12 @@ use taffrail_runtime::time;
 pub(super) use self::committer::commit_offsets;
 use self::connection::{Broken, Connection};
 pub(super) use self::consumer::consume;
+pub(super) use self::operators::{delete_records, move_replicas};
 pub(super) use self::person::elect_anybody;
 pub(super) use self::producer::produce;
+pub(super) use self::restarter::{GRANT_MS, restart};
 use super::ledger::Ledger;
-use super::machines::{MACHINES, broker_address};
+use super::machines::{BROKERS_MAX, MACHINES, broker_address};
 use super::trace::Trace;
 
 /// The topic.
@@ -50,6 +54,12 @@ pub(super) struct Surroundings {
     pub(super) producing: Rc<Cell<bool>>,
     /// Batches that were acknowledged to each producer, of each partition, since the last look.
     pub(super) progress: Rc<std::cell::RefCell<BTreeMap<(u8, i32), u64>>>,
+    /// Whether somebody operates the cluster in this run.
+    pub(super) is_operated: bool,
+    /// Whether those who operate the cluster are at work now.
+    pub(super) operating: Rc<Cell<bool>>,
+    /// The broker that is to be stopped in order and started again, as somebody has a grant for it.
+    pub(super) to_restart: Rc<Cell<Option<u8>>>,
 }
 
 fn topic_name() -> TopicName {
@@ -70,7 +80,7 @@ async fn find_leader(client: u8, attempt: u64, partition: i32) -> Result<Option<
     let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
     let found =
         partitions.filter(|it| it.partition_index == partition).find_map(|it| u8::try_from(it.leader_id.0).ok());
-    Ok(found.filter(|leader| (1..=MACHINES).contains(leader)))
+    Ok(found.filter(|leader| (1..=BROKERS_MAX).contains(leader)))
 }
 
 /// The way to the leader of one partition, found again when it is lost.

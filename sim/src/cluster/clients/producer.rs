@@ -92,7 +92,9 @@ impl Producer {
             match answer {
                 Ok(Some(partition)) => {
                     if self.take(&partition, &values).await {
-                        if random::u64().is_multiple_of(REPEATED_ONE_IN) {
+                        // A replica that began behind what was deleted knows no producer of that.
+                        let may_repeat = !self.surroundings.is_operated;
+                        if random::u64().is_multiple_of(REPEATED_ONE_IN) && may_repeat {
                             self.repeat(request);
                         }
                         return;

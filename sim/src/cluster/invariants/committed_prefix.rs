@@ -6,7 +6,7 @@ use bytes::Bytes;
 use taffrail_core::record::{DecompressLimits, Decompressor, split_batches};
 use taffrail_storage::Log;
 
-use super::{Invariant, View, named};
+use super::{Invariant, Reached, View, named};
 use crate::cluster::ledger::Value;
 
 /// Bytes that are read at once.
@@ -16,8 +16,8 @@ const READ_BYTES: u64 = 64 << 10;
 pub(super) struct CommittedPrefix {
     /// Committed records by partition and offset, with the broker on which they were seen first.
     committed: BTreeMap<(i32, i64), (Value, u8)>,
-    /// How far the log of a partition was compared, by machine, life and partition.
-    compared: BTreeMap<(u8, u64, i32), i64>,
+    /// How far logs were compared.
+    compared: Reached,
 }
 
 impl Invariant for CommittedPrefix {
@@ -28,7 +28,7 @@ impl Invariant for CommittedPrefix {
     fn look(&mut self, view: &View) -> Result<(), String> {
         for broker in &view.brokers {
             for (partition, log) in View::logs(broker) {
-                let compared = self.compared.entry((broker.number, broker.life, partition)).or_default();
+                let compared = self.compared.of(broker, partition, &log);
                 let from = (*compared).max(log.log_start_offset());
                 // What the disk refuses to read is looked at in the next life.
                 let Ok(records) = records(&log, from, log.high_watermark()) else { continue };

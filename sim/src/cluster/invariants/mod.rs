@@ -1,14 +1,19 @@
 //! What must be true at every moment, one file for each promise. What clients are promised stands in the ledger.
 
 pub(super) mod committed_prefix;
+mod deletions;
+mod grants;
 mod images_agree;
 mod in_sync_have_all;
+mod leaders_serve;
+mod moves;
 mod one_leader;
 mod watermarks;
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
 
-use taffrail_core::ids::TopicPartition;
+use taffrail_core::ids::{BrokerId, TopicPartition};
 use taffrail_core::image::{MetadataImage, PartitionKey};
 use taffrail_storage::Log;
 
@@ -41,6 +46,30 @@ impl View {
         logs.filter(|log| *log.partition().topic == *TOPIC && log.offline().is_none() && !log.is_deleted())
             .map(|log| (log.partition().partition, log))
     }
+
+    /// The logs that `broker` has of partitions of which it keeps a replica by the newest metadata. One that has been moved
+    /// away stays until the broker hears of it.
+    pub(super) fn replicas(&self, broker: &LiveBroker) -> Vec<(i32, Arc<Log>)> {
+        let id = BrokerId(i32::from(broker.number));
+        let kept = partitions(&self.newest).into_iter().filter(|(_, state)| state.replicas.contains(&id));
+        let kept: BTreeSet<i32> = kept.map(|((_, partition), _)| partition).collect();
+        Self::logs(broker).filter(|(partition, _)| kept.contains(partition)).collect()
+    }
+}
+
+/// How far each log is, by machine, life of its process, and partition. One that is deleted and made anew is another log.
+#[derive(Default)]
+struct Reached(BTreeMap<(u8, u64, i32), (Weak<Log>, i64)>);
+
+impl Reached {
+    /// How far a log of `broker` was: 0 at first.
+    fn of(&mut self, broker: &LiveBroker, partition: i32, log: &Arc<Log>) -> &mut i64 {
+        let known = self.0.entry((broker.number, broker.life, partition)).or_default();
+        if !known.0.ptr_eq(&Arc::downgrade(log)) {
+            *known = (Arc::downgrade(log), 0);
+        }
+        &mut known.1
+    }
 }
 
 /// A promise.
@@ -60,15 +89,23 @@ pub(super) fn all() -> Vec<Box<dyn Invariant>> {
     vec![
         Box::<images_agree::ImagesAgree>::default(),
         Box::<one_leader::OneLeader>::default(),
+        Box::<leaders_serve::LeadersServe>::default(),
         Box::<in_sync_have_all::InSyncHaveAll>::default(),
         Box::<watermarks::Watermarks>::default(),
         Box::<committed_prefix::CommittedPrefix>::default(),
+        Box::<deletions::Deletions>::default(),
+        Box::<moves::Moves>::default(),
+        Box::<grants::Grants>::default(),
     ]
 }
 
 /// The promises that stay when records are lost.
 pub(super) fn of_metadata() -> Vec<Box<dyn Invariant>> {
-    vec![Box::<images_agree::ImagesAgree>::default(), Box::<one_leader::OneLeader>::default()]
+    vec![
+        Box::<images_agree::ImagesAgree>::default(),
+        Box::<one_leader::OneLeader>::default(),
+        Box::<leaders_serve::LeadersServe>::default(),
+    ]
 }
 
 /// The partitions of the topic as `image` has them.

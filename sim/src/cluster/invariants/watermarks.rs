@@ -1,13 +1,10 @@
 //! Every log begins before its high watermark and ends behind it; and while a process lives, no high watermark goes back.
 
-use std::collections::BTreeMap;
-
-use super::{Invariant, View, named};
+use super::{Invariant, Reached, View, named};
 
 #[derive(Default)]
 pub(super) struct Watermarks {
-    /// By machine, life and partition.
-    reached: BTreeMap<(u8, u64, i32), i64>,
+    reached: Reached,
 }
 
 impl Invariant for Watermarks {
@@ -26,7 +23,7 @@ impl Invariant for Watermarks {
                         "{partition} on broker {number}: start {start}, watermark {reached}, end {end}"
                     ));
                 }
-                let before = self.reached.insert((number, broker.life, partition), reached).unwrap_or(0);
+                let before = std::mem::replace(self.reached.of(broker, partition, &log), reached);
                 // A follower that begins anew, behind everything it had, is another log.
                 if reached < before && start < before {
                     let partition = named(partition);

@@ -23,6 +23,7 @@ use taffrail_storage::disk::fault::FaultDisk;
 use taffrail_storage::identity::MetaProperties;
 use taffrail_storage::{Maintenance, Storage, StorageOptions};
 
+use super::repeating::Repeating;
 use super::{CLUSTER, Machine, Slot, broker_address, controllers, settings};
 
 /// Name of the listener.
@@ -57,12 +58,15 @@ pub(in crate::cluster) struct BrokerMachine {
     /// What the last process has opened, whether it runs or not.
     opened: Slot<Arc<Storage>>,
     stop: Shutdown,
+    /// Whether what leaders propose comes to the controllers more than once.
+    repeats: bool,
 }
 
 impl BrokerMachine {
-    pub(in crate::cluster) fn new(number: u8) -> Self {
+    pub(in crate::cluster) fn new(number: u8, repeats: bool) -> Self {
         Self {
             number,
+            repeats,
             machine: Machine::new(),
             life: 0,
             has_lost: false,
@@ -87,9 +91,9 @@ impl BrokerMachine {
         self.life += 1;
         self.opened = Slot::default();
         let (number, owed, opened) = (self.number, Rc::clone(&self.owed), Rc::clone(&self.opened));
-        let stop = self.stop.clone();
+        let (stop, repeats) = (self.stop.clone(), self.repeats);
         self.machine.start(simulation, broker_address(number).ip(), |disk, slot| async move {
-            let outcome = Process { number, disk, owed, opened, slot, stop }.live().await;
+            let outcome = Process { number, disk, owed, opened, slot, stop, repeats }.live().await;
             outcome.err().unwrap_or_else(|| "it was told to stop".to_owned())
         })
     }
@@ -141,6 +145,7 @@ struct Process {
     opened: Slot<Arc<Storage>>,
     slot: Slot<Running>,
     stop: Shutdown,
+    repeats: bool,
 }
 
 /// Turns an error into what the run reports.
@@ -169,7 +174,7 @@ impl Process {
             id,
             static_config: settings(),
             storage: Arc::clone(&storage),
-            controller: Arc::clone(&handle) as _,
+            controller: if self.repeats { Arc::new(Repeating(Arc::clone(&handle))) } else { Arc::clone(&handle) as _ },
             loggers: Arc::new(NoLoggers),
         };
         let broker = Broker::new(parts).map_err(text)?;

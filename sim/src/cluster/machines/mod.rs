@@ -3,6 +3,7 @@
 mod broker;
 mod controller;
 mod machine;
+mod repeating;
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,8 +16,11 @@ pub(super) use broker::{BrokerMachine, Running};
 pub(super) use controller::ControllerMachine;
 use machine::Machine;
 
-/// How many controllers and how many brokers there are.
+/// How many controllers and how many brokers there are. Clients begin with one of these brokers.
 pub(super) const MACHINES: u8 = 3;
+
+/// How many brokers there are where somebody moves replicas.
+pub(super) const BROKERS_MAX: u8 = 4;
 
 /// The cluster that all of them belong to.
 pub(super) const CLUSTER: Uuid = Uuid([7; 16]);
