@@ -165,6 +165,7 @@ impl Controller {
             if !founded {
                 controller.parts.clone().settle_in().await?;
             }
+            controller.parts.seat.take();
         } else {
             controller.take_part(founded, expected);
         }

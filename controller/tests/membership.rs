@@ -63,6 +63,26 @@ async fn a_voter_is_added_and_removed_while_the_cluster_serves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_that_founded_alone_takes_others_in_without_a_restart() {
+    let mut group = Group::founded(1).await;
+    let calls = group.calls(0);
+    for id in [2, 3] {
+        let place = group.add_place(id).await;
+        group.start(place, None).await.unwrap();
+        group
+            .until("it follows without a vote", async |_| {
+                let quorum = calls.describe_quorum().await.unwrap();
+                quorum.observers.iter().any(|observer| observer.voter.id == id)
+            })
+            .await;
+        let (newcomer, address) = (voter_id(&group, place).await, group.places[place].address.clone());
+        calls.change_voters(&add(newcomer, &address)).await.unwrap();
+        assert_eq!(group.voters().await, (1..=id).collect::<Vec<_>>());
+    }
+    group.create(2, "first").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_voter_is_removed_if_the_rest_were_no_majority() {
     let mut group = Group::founded(3).await;
     let active = group.active().await;

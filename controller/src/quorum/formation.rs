@@ -64,6 +64,11 @@ impl Seat {
         self.servers.iter().all(|server| *server == self.address)
     }
 
+    /// It has a part in a cluster from now on, and says so to those who look for one.
+    pub(crate) fn take(&self) {
+        self.member.store(true, Ordering::Release);
+    }
+
     fn is_member(&self) -> bool {
         self.member.load(Ordering::Acquire)
     }
@@ -222,7 +227,7 @@ impl Former {
         let mut told: Option<(String, Instant)> = None;
         loop {
             if self.has_place() {
-                self.seat.member.store(true, Ordering::Release);
+                self.seat.take();
                 return Ok(());
             }
             let waits = match self.next_step().await {
@@ -272,7 +277,7 @@ impl Former {
 
     async fn found(&self, voters: BTreeMap<NodeId, Member>) -> Result<Option<String>, ControllerError> {
         let count = voters.len();
-        self.seat.member.store(true, Ordering::Release);
+        self.seat.take();
         match self.raft.initialize(voters).await {
             Ok(()) => {
                 tracing::info!(node = %self.route.node(), voters = count, "founding the cluster");
@@ -296,7 +301,7 @@ impl Former {
             }
             match self.ask_to_join(cluster, &server).await {
                 Ok(None) => {
-                    self.seat.member.store(true, Ordering::Release);
+                    self.seat.take();
                     tracing::info!(node = %self.route.node(), %cluster, "taken in by the other controllers");
                     return Ok(None);
                 }
