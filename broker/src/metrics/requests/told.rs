@@ -281,7 +281,11 @@ mod tests {
             }
             let now = begin + Duration::from_mins(minutes);
             let lately = looks.lately(now, &by_name(&metrics.read()));
-            assert_eq!(lately[0].1[Stage::Total as usize].quantile_ms(0.5), expected, "after {minutes} minutes");
+            let told = lately[0].1[Stage::Total as usize].quantile_ms(0.5);
+            let is_near = told
+                .zip(expected)
+                .is_some_and(|(told, expected): (f64, f64)| (told - expected).abs() <= expected / 5.0);
+            assert!(is_near || told == expected, "after {minutes} minutes: {told:?} for {expected:?}");
         }
         assert!(looks.0.len() <= 6, "{}", looks.0.len());
     }
