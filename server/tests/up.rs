@@ -25,7 +25,9 @@ impl Up {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
         let mut said = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            stderr.read_to_string(&mut said).unwrap();
+        }
         (self.child.wait().unwrap(), said)
     }
 
@@ -55,6 +57,14 @@ impl Up {
             assert!(time::monotonic() < deadline, "broker {broker} leads {found:?} partitions, not {count}");
             task::block_on_current_thread(time::sleep(Duration::from_millis(50))).unwrap();
         }
+    }
+
+    /// How many partitions one of several brokers leads.
+    fn leaders(&self, broker: i32) -> i64 {
+        let name = format!("kafka_server_replicamanager_leadercount{{broker=\"{broker}\"}} ");
+        let metrics = self.get("/metrics");
+        let found = metrics.lines().find_map(|line| line.strip_prefix(&name));
+        found.map_or(0, |count| count.trim().parse().unwrap())
     }
 
     fn wait_for_partitions(&self, count: i64) {
@@ -301,4 +311,54 @@ fn three_brokers_and_three_controllers_in_one_process_are_one_cluster_and_stay_o
     assert!(up.get("/readyz").starts_with("HTTP/1.1 200"));
     let (status, log) = up.stop(Signal::TERM);
     assert_eq!(status.code(), Some(0), "{log}");
+}
+
+/// A Cluster of so many brokers.
+fn cluster(brokers: i32) -> String {
+    format!(
+        "apiVersion: taffrail.dev/v1alpha1\nkind: Cluster\nmetadata: {{name: dev}}\nspec: {{brokers: {{replicas: {brokers}}}, config: \
+         {{default.replication.factor: 1}}}}\n"
+    )
+}
+
+/// Waits until `is_so`.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = time::monotonic() + PATIENCE;
+    while !is_so() {
+        assert!(time::monotonic() < deadline, "{what}");
+        task::block_on_current_thread(time::sleep(Duration::from_millis(50))).unwrap();
+    }
+}
+
+#[test]
+fn brokers_come_and_go_as_the_file_says_while_it_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, data) = (dir.path().join("a.yaml"), dir.path().join("data"));
+    let a = topic("a", "partitions: 4, replicas: 2");
+    let both = a.clone() + &topic("b", "partitions: 6, replicas: 2");
+    std::fs::write(&file, cluster(2) + &a).unwrap();
+    let log = dir.path().join("log");
+    let up = Up::start_with_log(&log, &["--data-dir", text(&data), "-f", text(&file)]);
+    let said = || std::fs::read_to_string(&log).unwrap();
+    up.wait_for_leaders(2, "2");
+    std::fs::write(&file, cluster(3) + &a).unwrap();
+    up.wait_for_leaders(3, "0");
+    std::fs::write(&file, cluster(3) + &both).unwrap();
+    until("broker 3 leads nothing of a new topic", || up.leaders(3) > 0);
+    // What it has goes to the others, then it goes, and its folder with it.
+    std::fs::write(&file, cluster(2) + &both).unwrap();
+    until("the folder of broker 3 stays", || !data.join("broker-3").exists());
+    until("partitions are not led", || up.leaders(1) + up.leaders(2) == 10);
+    assert!(!up.get("/metrics").contains("broker=\"3\""), "metrics tell of who is gone");
+    assert!(up.get("/readyz").starts_with("HTTP/1.1 200"));
+    // Two replicas need two brokers, whoever has made the topics: without their resources they stay.
+    std::fs::write(&file, cluster(1)).unwrap();
+    until("no word of a broker that cannot go", || said().contains("broker 2 stays"));
+    let (status, _) = up.stop(Signal::TERM);
+    let said = said();
+    assert_eq!(status.code(), Some(0), "{said}");
+    for expected in ["one more broker comes", "there would be 1 brokers, and a has 2 replicas", "back to 2"] {
+        assert!(said.contains(expected), "{expected} is missing: {said}");
+    }
+    assert!(!said.contains("spec.brokers.replicas wait"), "{said}");
 }

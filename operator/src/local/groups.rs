@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use taffrail_client::groups::GroupClient;
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::time;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::now;
 use crate::crd::ConsumerGroupStatus;
@@ -60,21 +60,23 @@ pub struct LocalGroups<A> {
     lookout: Lookout<String>,
     /// The last report on each.
     reports: BTreeMap<String, ConsumerGroupStatus>,
+    /// Where brokers are, if they come and go.
+    places: Option<watch::Receiver<BTreeMap<i32, String>>>,
 }
 
 impl LocalGroups<GroupClient> {
-    /// Asks the brokers that are at these places: host and port by their ids.
-    pub fn at(places: BTreeMap<i32, String>) -> Self {
-        let mut client = GroupClient::new(CLIENT_ID, ANSWER_TIMEOUT);
-        client.set_places(places);
-        Self::new(client)
+    /// Asks the brokers that are at these places at the time: host and port by their ids.
+    pub fn at(mut places: watch::Receiver<BTreeMap<i32, String>>) -> Self {
+        places.mark_changed();
+        let client = GroupClient::new(CLIENT_ID, ANSWER_TIMEOUT);
+        Self { places: Some(places), ..Self::new(client) }
     }
 }
 
 impl<A: GroupAdmin> LocalGroups<A> {
     /// Asks by these means.
     pub fn new(admin: A) -> Self {
-        Self { admin, lookout: Lookout::default(), reports: BTreeMap::new() }
+        Self { admin, lookout: Lookout::default(), reports: BTreeMap::new(), places: None }
     }
 
     /// The means.
@@ -99,6 +101,10 @@ impl<A: GroupAdmin> LocalGroups<A> {
     }
 
     async fn look(&mut self, inbox: &GroupInbox) -> bool {
+        if let Some(places) = self.places.as_mut().filter(|places| places.has_changed().unwrap_or(false)) {
+            let places = places.borrow_and_update().clone();
+            self.admin.set_places(places);
+        }
         let (wanted, removed) = {
             let mut due = inbox.due.lock();
             (due.wanted.clone(), std::mem::take(&mut due.removed))

@@ -1,8 +1,8 @@
 //! The operator of one process: keeps a cluster as its files say, also while they are edited.
 
+mod files;
 mod groups;
 mod report;
-mod watch;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,11 +14,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::time;
+use tokio::sync::watch;
 
+use files::FileWatch;
 use groups::GroupInbox;
 pub use groups::{Groups, LocalGroups};
 pub use report::{Pass, TopicReport};
-use watch::FileWatch;
 
 use crate::platform::groups::GroupAdmin;
 use crate::platform::{Platform, PlatformError};
@@ -45,6 +46,8 @@ pub struct LocalOperator<P> {
     /// A pass was made over `desired`.
     passed: bool,
     groups: Arc<GroupInbox>,
+    /// Is told how many brokers the Cluster wants, where they come and go without a restart.
+    brokers: Option<watch::Sender<Option<i32>>>,
 }
 
 /// Reads and validates files, for a start or a check.
@@ -68,7 +71,12 @@ impl<P: Platform> LocalOperator<P> {
         let started = desired.cluster.clone().unwrap_or_default();
         let groups = Arc::new(GroupInbox::default());
         groups.want(desired.groups.clone());
-        Self { platform, files, started, desired, removed: BTreeMap::new(), passed: false, groups }
+        Self { platform, files, started, desired, removed: BTreeMap::new(), passed: false, groups, brokers: None }
+    }
+
+    /// Has `brokers` told how many brokers the Cluster wants, with each pass: they come and go without a restart.
+    pub fn telling_brokers(self, brokers: watch::Sender<Option<i32>>) -> Self {
+        Self { brokers: Some(brokers), ..self }
     }
 
     /// Takes over what is wanted from now on. Topics that are not in it any more are dealt with by the next pass.
@@ -89,6 +97,10 @@ impl<P: Platform> LocalOperator<P> {
         let image = self.platform.metadata();
         let mut pass = Pass { files_unchanged: self.passed, ..Pass::default() };
         if let Some(wanted) = &self.desired.cluster {
+            if let Some(brokers) = &self.brokers {
+                self.started.brokers = wanted.brokers;
+                brokers.send_if_modified(|told| std::mem::replace(told, wanted.brokers) != wanted.brokers);
+            }
             let plan = cluster::build(wanted, &cluster::fetch(&image), &self.started);
             match cluster::apply(&plan, &self.platform).await {
                 Err(PlatformError::Refused(error)) => pass.cluster_refused = Some(error.to_string()),

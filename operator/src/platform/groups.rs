@@ -44,11 +44,18 @@ pub trait GroupAdmin: Send {
         offsets: &BTreeMap<TopicPartition, Offset>,
     ) -> impl Future<Output = Result<(), GroupsError>> + Send;
 
+    /// See [`GroupClient::set_places`]; whoever asks nobody by address has nothing to do.
+    fn set_places(&mut self, _places: BTreeMap<i32, String>) {}
+
     /// See [`GroupClient::delete`].
     fn delete(&mut self, group: &str) -> impl Future<Output = Result<(), GroupsError>> + Send;
 }
 
 impl GroupAdmin for GroupClient {
+    fn set_places(&mut self, places: BTreeMap<i32, String>) {
+        Self::set_places(self, places);
+    }
+
     async fn describe(&mut self, group: &str) -> Result<GroupDescription, GroupsError> {
         Self::describe(self, group).await
     }

@@ -192,7 +192,7 @@ pub(crate) struct UpArgs {
     #[arg(short, long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// How many brokers keep the partitions; the first listens at --listen, the others at the ports that follow. Once
-    /// there are more, they stay [default: as the Cluster says, or 1]
+    /// there are more, they stay [default: as the Cluster says, also when it changes, or 1]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..=i64::from(BROKERS_MAX)))]
     brokers: Option<i32>,
     /// How many controllers keep the metadata: 1, 3 or 5. Once there are more, they stay [default: as the Cluster says,

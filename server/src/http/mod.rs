@@ -25,6 +25,7 @@ use prometheus::Registry;
 use serde_json::json;
 use taffrail_broker::{Broker, Granularity, Loss, ScrapeOptions};
 use taffrail_controller::ControllerView;
+use taffrail_core::ids::BrokerId;
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::time;
@@ -86,6 +87,11 @@ impl Health {
     /// Tells the metrics of this broker too, and that the process is not ready while the broker is fenced.
     pub(crate) fn add(&self, broker: Arc<Broker>, is_unfenced: impl Fn() -> bool + Send + Sync + 'static) {
         self.brokers.lock().push(BrokerHealth { broker, is_unfenced: Box::new(is_unfenced) });
+    }
+
+    /// Tells nothing of this broker any more.
+    pub(crate) fn remove(&self, id: BrokerId) {
+        self.brokers.lock().retain(|it| it.broker.id != id);
     }
 
     /// Tells the metrics of these controllers too.

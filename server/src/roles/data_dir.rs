@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, flock};
 use taffrail_core::ids::Uuid;
 use taffrail_storage::identity::META_PROPERTIES;
+use taffrail_storage::names::{Folder, parse_folder};
 
 use crate::options::Options;
 
@@ -128,6 +129,25 @@ impl DataDir {
     /// Where broker `id` of `up` keeps its partitions.
     pub(crate) fn logs_of(&self, id: i32) -> PathBuf {
         if id == 1 { self.logs() } else { self.path.join(format!("{BROKER}{id}")) }
+    }
+
+    /// Removes the folder of broker `id` of `up`, which has left the cluster. What holds a partition still is kept.
+    ///
+    /// # Errors
+    /// When it holds one, or cannot be removed.
+    pub(crate) fn forget_broker(&self, id: i32) -> anyhow::Result<()> {
+        let folder = self.logs_of(id);
+        let shown = folder.display();
+        let entries = std::fs::read_dir(&folder).with_context(|| format!("{shown} cannot be read"))?;
+        for entry in entries {
+            let entry = entry.with_context(|| format!("{shown} cannot be read"))?;
+            let name = entry.file_name();
+            let is_left_over = name == NEW_VOLUME || parse_folder(&name.to_string_lossy()) == Folder::Deleted;
+            if entry.path().is_dir() && !is_left_over {
+                bail!("{} is still there: {shown} is kept", entry.path().display());
+            }
+        }
+        std::fs::remove_dir_all(&folder).with_context(|| format!("{shown} cannot be removed"))
     }
 
     /// How many brokers of `up` have kept partitions here.
@@ -284,6 +304,20 @@ mod tests {
             std::fs::create_dir(folder).unwrap();
         }
         assert_eq!((taken.brokers(), taken.controllers()), (3, 1));
+    }
+
+    #[test]
+    fn the_folder_of_a_broker_that_left_goes_unless_a_partition_is_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let taken = DataDir::lock(dir.path().to_owned(), false).unwrap();
+        std::fs::create_dir_all(taken.logs_of(3).join("t-0")).unwrap();
+        let error = taken.forget_broker(3).unwrap_err().to_string();
+        assert!(error.contains("broker-3/t-0 is still there"), "{error}");
+        let deleted = format!("t-0.{}-delete", "ab".repeat(16));
+        std::fs::rename(taken.logs_of(3).join("t-0"), taken.logs_of(3).join(deleted)).unwrap();
+        std::fs::write(taken.logs_of(3).join("meta.properties"), "x").unwrap();
+        taken.forget_broker(3).unwrap();
+        assert!(!taken.logs_of(3).exists());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use taffrail_runtime::cluster_secret::ClusterSecret;
 use taffrail_runtime::grpc::Target;
 use taffrail_runtime::net::TcpListener;
 use taffrail_runtime::shard::Shards;
+use taffrail_runtime::task;
 
 use crate::http::Health;
 use crate::options::Options;
@@ -42,11 +43,32 @@ pub(super) struct Opened {
     files: BrokerFiles,
 }
 
-/// All brokers of this process.
+/// What all brokers of this process have in common.
+#[derive(Clone)]
+pub(super) struct Common {
+    pub(super) cluster_id: Uuid,
+    pub(super) controllers: Vec<(String, Target)>,
+    pub(super) shards: Arc<Shards>,
+    pub(super) loggers: Arc<dyn Loggers>,
+    /// They are of one process, which nobody else is of.
+    pub(super) secret: ClusterSecret,
+}
+
+/// A broker of the cluster that takes no clients yet.
+pub(super) struct Joined {
+    role: BrokerRole,
+    socket: TcpListener,
+    advertised: (String, u16),
+}
+
+/// All brokers of this process, in the order of their numbers, which begin with 1.
 pub(super) struct Brokers {
+    common: Common,
     roles: Vec<BrokerRole>,
     /// Where each takes clients, once it does.
     sockets: Vec<TcpListener>,
+    /// Where each takes clients, as this process reaches it.
+    places: BTreeMap<i32, String>,
     /// What clients are told.
     pub(super) advertised: Vec<(String, u16)>,
 }
@@ -64,28 +86,29 @@ impl Seat {
         zones: &[String],
     ) -> anyhow::Result<Vec<Self>> {
         let mut seats = Vec::new();
-        for (nth, id) in (0..).zip(1..=count) {
-            let address = nth_address(options.listen, nth)?;
-            let socket = listen(address, "--listen").await?;
-            let bound = socket.local_addr()?;
-            let advertised = options.advertised_nth(bound, nth).context("--advertise: there are not so many ports")?;
-            let logs = dir.logs_of(id);
-            let rack = zones.get(usize::from(nth) % zones.len().max(1)).map(String::as_str);
-            let place = BrokerPlace {
-                id: BrokerId(id),
-                roles: ROLES,
-                bound,
-                advertised: &advertised,
-                extra: &[],
-                logs: &logs,
-                rack,
-            };
-            let static_config = roles::static_config(options, &place);
-            let config = roles::config(&static_config)?;
-            let leave_timeout = options.leave_timeout;
-            seats.push(Self { id: BrokerId(id), socket, advertised, logs, static_config, config, leave_timeout });
+        for nth in (0..).take(usize::try_from(count).unwrap_or(0)) {
+            seats.push(Self::take_nth(options, dir, nth, zones).await?);
         }
         Ok(seats)
+    }
+
+    /// Takes the port of the `nth` broker, counted from 0.
+    ///
+    /// # Errors
+    /// When it is taken.
+    pub(super) async fn take_nth(options: &Options, dir: &DataDir, nth: u16, zones: &[String]) -> anyhow::Result<Self> {
+        let id = BrokerId(i32::from(nth) + 1);
+        let address = nth_address(options.listen, nth)?;
+        let socket = listen(address, "--listen").await?;
+        let bound = socket.local_addr()?;
+        let advertised = options.advertised_nth(bound, nth).context("--advertise: there are not so many ports")?;
+        let logs = dir.logs_of(id.0);
+        let rack = zones.get(usize::from(nth) % zones.len().max(1)).map(String::as_str);
+        let place = BrokerPlace { id, roles: ROLES, bound, advertised: &advertised, extra: &[], logs: &logs, rack };
+        let static_config = roles::static_config(options, &place);
+        let config = roles::config(&static_config)?;
+        let leave_timeout = options.leave_timeout;
+        Ok(Self { id, socket, advertised, logs, static_config, config, leave_timeout })
     }
 
     /// Its settings, as the controllers take defaults of topics from them.
@@ -104,11 +127,13 @@ impl Seat {
     /// When those of one cannot be opened.
     pub(super) async fn open(seats: Vec<Self>) -> anyhow::Result<Vec<Opened>> {
         let count = seats.len();
-        let opening = seats.into_iter().map(|seat| async move {
-            let files = BrokerFiles::open(seat.logs.clone(), seat.id, &seat.config, count).await?;
-            Ok(Opened { seat, files })
-        });
-        join_all(opening).await.into_iter().collect()
+        join_all(seats.into_iter().map(|seat| seat.open_one(count))).await.into_iter().collect()
+    }
+
+    /// Opens the files of one, of `count` brokers.
+    async fn open_one(self, count: usize) -> anyhow::Result<Opened> {
+        let files = BrokerFiles::open(self.logs.clone(), self.id, &self.config, count).await?;
+        Ok(Opened { seat: self, files })
     }
 }
 
@@ -134,48 +159,86 @@ fn from_here(bound: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, bound.port())
 }
 
+impl Common {
+    /// Brings a broker into the cluster. It takes no clients yet.
+    async fn join(self, opened: Opened) -> anyhow::Result<Joined> {
+        let Opened { seat: Seat { id, socket, advertised, static_config, leave_timeout, .. }, files } = opened;
+        let role = BrokerRole::start(BrokerStart {
+            id,
+            cluster_id: self.cluster_id,
+            static_config,
+            controllers: self.controllers,
+            files,
+            advertised: advertised.clone(),
+            extra: Vec::new(),
+            shards: self.shards,
+            loggers: self.loggers,
+            secret: Some(self.secret),
+            leave_timeout,
+        });
+        Ok(Joined { role: role.await?, socket, advertised })
+    }
+}
+
 impl Brokers {
     /// Brings all into the cluster. They take no clients yet.
     ///
     /// # Errors
     /// When one cannot be part of it.
-    pub(super) async fn start(
-        opened: Vec<Opened>,
-        cluster_id: Uuid,
-        controllers: &[(String, Target)],
-        shards: &Arc<Shards>,
-        loggers: &Arc<impl Loggers + 'static>,
-    ) -> anyhow::Result<Self> {
-        // They are of one process, which nobody else is of.
-        let secret = ClusterSecret::random();
-        let (mut sockets, mut all_advertised, mut starting) = (Vec::new(), Vec::new(), Vec::new());
-        for Opened { seat, files } in opened {
-            let Seat { id, socket, advertised, static_config, leave_timeout, .. } = seat;
-            sockets.push(socket);
-            all_advertised.push(advertised.clone());
-            starting.push(BrokerRole::start(BrokerStart {
-                id,
-                cluster_id,
-                static_config,
-                controllers: controllers.to_vec(),
-                files,
-                advertised,
-                extra: Vec::new(),
-                shards: Arc::clone(shards),
-                loggers: Arc::clone(loggers) as _,
-                secret: Some(secret.clone()),
-                leave_timeout,
-            }));
+    pub(super) async fn start(opened: Vec<Opened>, common: Common) -> anyhow::Result<Self> {
+        let starting: Vec<_> = opened.into_iter().map(|opened| common.clone().join(opened)).collect();
+        let joined = join_all(starting).await.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+        let (roles, sockets, advertised) = (Vec::new(), Vec::new(), Vec::new());
+        let mut brokers = Self { common, roles, sockets, places: BTreeMap::new(), advertised };
+        for Joined { role, socket, advertised } in joined {
+            brokers.places.insert(role.handle().id.0, from_here(socket.local_addr()?).to_string());
+            brokers.advertised.push(advertised);
+            brokers.sockets.push(socket);
+            brokers.roles.push(role);
         }
-        let roles = join_all(starting).await.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-        Ok(Self { roles, sockets, advertised: all_advertised })
+        Ok(brokers)
+    }
+
+    /// Begins to bring one more into the cluster, as `seat` says.
+    pub(super) fn begin_to_add(&self, seat: Seat) -> task::JoinHandle<anyhow::Result<Joined>> {
+        let (common, count) = (self.common.clone(), self.roles.len() + 1);
+        task::spawn(async move { common.join(seat.open_one(count).await?).await })
+    }
+
+    /// Has one more that joined take clients.
+    ///
+    /// # Errors
+    /// When its listener has no address.
+    pub(super) fn add(&mut self, joined: Joined) -> anyhow::Result<()> {
+        let Joined { mut role, socket, advertised } = joined;
+        self.places.insert(role.handle().id.0, from_here(socket.local_addr()?).to_string());
+        self.advertised.push(advertised);
+        role.serve(socket);
+        self.roles.push(role);
+        Ok(())
+    }
+
+    /// Begins to stop the last one, which has nothing left; `None` = the first is never taken away.
+    pub(super) fn begin_to_remove(&mut self) -> Option<task::JoinHandle<anyhow::Result<()>>> {
+        let role = (self.roles.len() > 1).then(|| self.roles.pop()).flatten()?;
+        self.advertised.truncate(self.roles.len());
+        self.places.remove(&role.handle().id.0);
+        Some(task::spawn(role.stop()))
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> i32 {
+        i32::try_from(self.roles.len()).unwrap_or(i32::MAX)
     }
 
     /// Has the metrics and the health of all told.
     pub(super) fn tell(&self, health: &Health) {
-        for role in &self.roles {
-            health.add(role.handle(), role.unfenced());
-        }
+        self.roles.iter().for_each(|role| health.add(role.handle(), role.unfenced()));
+    }
+
+    /// Has the metrics and the health of the last one told.
+    pub(super) fn tell_last(&self, health: &Health) {
+        self.roles.last().into_iter().for_each(|role| health.add(role.handle(), role.unfenced()));
     }
 
     /// The broker whose metadata are taken for those of the process.
@@ -183,10 +246,9 @@ impl Brokers {
         self.roles[0].handle()
     }
 
-    /// Where each takes clients, as this process reaches it. To be asked before it does.
-    pub(super) fn places(&self) -> std::io::Result<BTreeMap<i32, String>> {
-        let place = |(id, socket): (i32, &TcpListener)| Ok((id, from_here(socket.local_addr()?).to_string()));
-        (1..).zip(&self.sockets).map(place).collect()
+    /// Where each takes clients, as this process reaches it.
+    pub(super) fn places(&self) -> &BTreeMap<i32, String> {
+        &self.places
     }
 
     /// Takes clients from now on.

@@ -4,6 +4,7 @@
 //! in memory, and brokers copy from each other over their ports. There is no second, simplified path.
 
 mod brokers;
+mod crew;
 mod import;
 mod summary;
 
@@ -20,10 +21,11 @@ use taffrail_operator::local::{self, LocalGroups, LocalOperator};
 use taffrail_operator::platform::PlatformError;
 use taffrail_operator::platform::local::LocalPlatform;
 use taffrail_operator::reconcile::Desired;
+use taffrail_runtime::cluster_secret::ClusterSecret;
 use taffrail_runtime::net::TcpListener;
-use taffrail_runtime::shard::Shards;
 use taffrail_runtime::shutdown::Shutdown;
 use taffrail_runtime::{open_files, signal, task, time};
+use tokio::sync::watch;
 
 use crate::cli::{UpArgs, context};
 use crate::console::{self, Console, ConsoleParts};
@@ -35,7 +37,8 @@ use crate::roles::{self, DataDir, QuorumRole, RoleEnd};
 use crate::sockets::listen;
 use crate::stopping::stop_within;
 use crate::telemetry::LogLevels;
-use brokers::{Brokers, Seat, check_not_lost};
+use brokers::{Brokers, Common, Seat, check_not_lost};
+use crew::{Crew, CrewParts};
 pub(crate) use import::import;
 use summary::Summary;
 
@@ -50,20 +53,25 @@ const PROPOSE_TIMEOUT: Duration = Duration::from_secs(30);
 struct Sizes {
     brokers: i32,
     controllers: i32,
+    /// How many brokers are asked for, which may be fewer than there are at the start.
+    brokers_asked: i32,
 }
 
 impl Sizes {
-    /// As the flags say, or the Cluster, or one; never fewer than there were. What was taken away would be missed: replicas
-    /// and votes move first, which takes a cluster of processes that can be told to drain.
+    /// As the flags say, or the Cluster, or one; never fewer than there were. What was taken away would be missed: brokers
+    /// that a Cluster does not want any more give their replicas away first, while the process runs.
     fn of(args: &UpArgs, desired: &Desired, dir: &DataDir) -> Self {
         let cluster = desired.cluster.as_ref();
         let asked = |flag: Option<i32>, resource: Option<i32>| flag.or(resource).unwrap_or(1);
         let brokers = asked(args.brokers(), cluster.and_then(|cluster| cluster.brokers));
         let controllers = asked(args.controllers(), cluster.and_then(|cluster| cluster.controllers));
-        let sizes = Self { brokers: brokers.max(dir.brokers()), controllers: controllers.max(dir.controllers()) };
-        if sizes != (Self { brokers, controllers }) {
+        let leave = args.brokers().is_none() && cluster.is_some_and(|cluster| cluster.brokers.is_some());
+        let present = brokers.max(dir.brokers());
+        let brokers_asked = if leave { brokers } else { present };
+        let sizes = Self { brokers: present, controllers: controllers.max(dir.controllers()), brokers_asked };
+        if sizes.controllers != controllers || brokers_asked != brokers {
             tracing::warn!(
-                brokers = sizes.brokers,
+                brokers = brokers_asked,
                 controllers = sizes.controllers,
                 "there were more before, and they stay"
             );
@@ -97,7 +105,7 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
     let dir = DataDir::take(&options)?;
     dir.check_whole()?;
     let sizes = Sizes::of(args, &desired, &dir);
-    given.set_for_brokers(sizes.brokers)?;
+    given.set_for_brokers(sizes.brokers_asked)?;
     let options = Options::resolve(&given)?;
     let plan = Plan { args, options: &options, dir: &dir, sizes, loggers };
     task::block_on(CONTROL_THREADS, up(&plan, desired, started))?
@@ -106,10 +114,8 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
 /// What runs, in the order in which it is stopped last.
 struct Running {
     quorum: QuorumRole,
-    brokers: Brokers,
+    crew: Crew,
     operator: task::JoinHandle<()>,
-    /// Serves the brokers' connections.
-    _shards: Arc<Shards>,
     /// Ends the operator, the metrics address and the console.
     stop: Shutdown,
     /// Where metrics are.
@@ -119,9 +125,10 @@ struct Running {
 }
 
 impl Running {
-    /// Waits for a signal, or for the end of what clients need.
+    /// Waits for a signal, or for the end of what clients need. Brokers come and go meanwhile.
     async fn end(
         &mut self,
+        plan: &Plan<'_>,
         told: &mut task::JoinHandle<std::io::Result<&'static str>>,
     ) -> Result<&'static str, RoleEnd> {
         // A controller that has failed changes nothing any more, but records are served on: better than no service.
@@ -130,7 +137,7 @@ impl Running {
             tracing::error!(%error, "the controllers have failed: topics and settings cannot change until a restart");
             std::future::pending::<RoleEnd>().await
         };
-        let failed = async { select(pin!(self.brokers.failed()), pin!(without_controller)).await.factor_first().0 };
+        let failed = async { select(pin!(self.crew.keep(plan)), pin!(without_controller)).await.factor_first().0 };
         match select(told, pin!(failed)).await {
             Either::Left((Ok(Ok(signal)), _)) => Ok(signal),
             Either::Left((told, _)) => Err(RoleEnd::Signals(format!("{told:?}"))),
@@ -148,10 +155,11 @@ async fn up(plan: &Plan<'_>, desired: Desired, started: time::Instant) -> anyhow
         Either::Left((running, _)) => running?,
         Either::Right(_) => bail!("told to stop while starting: the next start recovers what was not closed"),
     };
-    let image = running.brokers.first().metadata.image();
+    let brokers = &running.crew.brokers;
+    let image = brokers.first().metadata.image();
     let summary = Summary {
         cluster_id: running.quorum.cluster_id().await,
-        clients: &running.brokers.advertised,
+        clients: &brokers.advertised,
         controllers: plan.sizes.controllers,
         metrics: running.metrics,
         console: running.console,
@@ -163,7 +171,7 @@ async fn up(plan: &Plan<'_>, desired: Desired, started: time::Instant) -> anyhow
     };
     running.keep_context();
     crate::cli::write(&summary.to_string())?;
-    let end = running.end(&mut told).await;
+    let end = running.end(plan, &mut told).await;
     health.set_ready(false);
     let stopping = time::monotonic();
     let stopped = stop_within(plan.options.stop_timeout, running.stop()).await;
@@ -178,8 +186,8 @@ async fn up(plan: &Plan<'_>, desired: Desired, started: time::Instant) -> anyhow
 async fn start(plan: &Plan<'_>, desired: Desired, health: &Health) -> anyhow::Result<(Running, local::Pass)> {
     let Plan { args, options, dir, sizes, loggers } = plan;
     // Addresses first: a port that is taken is the commonest mistake, and nothing has been touched yet.
-    let zones = desired.cluster.as_ref().map(|cluster| cluster.zones.as_slice()).unwrap_or_default();
-    let seats = Seat::take(options, dir, sizes.brokers, zones).await?;
+    let zones = desired.cluster.as_ref().map(|cluster| cluster.zones.clone()).unwrap_or_default();
+    let seats = Seat::take(options, dir, sizes.brokers, &zones).await?;
     let listener = match options.metrics {
         MetricsAddress::Off => None,
         MetricsAddress::At(address) => Some(listen(address, "--metrics").await?),
@@ -194,6 +202,7 @@ async fn start(plan: &Plan<'_>, desired: Desired, health: &Health) -> anyhow::Re
 
     let static_config = seats[0].static_config().clone();
     let session_timeout = roles::session_timeout(seats[0].config());
+    let default_factor = seats[0].config().default_replication_factor;
     let (quorum, opened) = futures::future::join(
         QuorumRole::start(sizes.controllers, options, dir, &static_config, session_timeout, &stop),
         Seat::open(seats),
@@ -202,36 +211,48 @@ async fn start(plan: &Plan<'_>, desired: Desired, health: &Health) -> anyhow::Re
     let (quorum, opened) = (quorum?, opened?);
     health.add_controllers(quorum.views())?;
     check_not_lost(&opened, &quorum.image())?;
-    let shards = roles::start_shards(options)?;
     let members = quorum.members();
-    let mut brokers = Brokers::start(opened, quorum.cluster_id().await, &members, &shards, loggers).await?;
+    let common = Common {
+        cluster_id: quorum.cluster_id().await,
+        controllers: members.clone(),
+        shards: roles::start_shards(options)?,
+        loggers: Arc::clone(loggers) as _,
+        secret: ClusterSecret::random(),
+    };
+    let mut brokers = Brokers::start(opened, common).await?;
     brokers.tell(health);
 
+    let (wants, wanted) = watch::channel(None);
     let platform = platform(ControllerClient::new(members.clone())?, &brokers.first());
     let mut operator = LocalOperator::new(platform, args.files.clone(), desired);
+    if args.brokers().is_none() {
+        operator = operator.telling_brokers(wants);
+    }
     let first = operator.pass().await?;
     first.log(&local::Pass::default());
-    let places = brokers.places()?;
-    let groups = LocalGroups::at(places.clone());
+    let places = watch::Sender::new(brokers.places().clone());
+    let groups = LocalGroups::at(places.subscribe());
     brokers.serve();
     health.set_ready(true);
     if let Some(socket) = console_socket {
         let parts = ConsoleParts {
             broker: brokers.first(),
-            bootstrap: places.into_values().collect(),
-            controllers: members,
+            bootstrap: brokers.places().values().cloned().collect(),
+            controllers: members.clone(),
             hosts: options.console_hosts.clone(),
         };
         task::spawn(Console::new(parts)?.serve(socket, stop.clone()));
     }
     let operator = task::spawn(operator.run(first.clone(), groups, stop.clone()));
-    Ok((Running { quorum, brokers, operator, _shards: shards, stop, metrics, console }, first))
+    let client = ControllerClient::new(members)?;
+    let crew = Crew::new(CrewParts { brokers, client, health: health.clone(), zones, wanted, default_factor, places });
+    Ok((Running { quorum, crew, operator, stop, metrics, console }, first))
 }
 
 impl Running {
     /// Has client commands find this cluster without being told where it is.
     fn keep_context(&self) {
-        let brokers = self.brokers.advertised.iter().map(|(host, port)| nodes::address(host, *port)).collect();
+        let brokers = self.crew.brokers.advertised.iter().map(|(host, port)| nodes::address(host, *port)).collect();
         let metrics = self.metrics.map(|address| address.to_string());
         let context = context::Context { brokers, metrics, ..context::Context::default() };
         if let Err(error) = context::keep_up(context) {
@@ -244,7 +265,7 @@ impl Running {
         self.stop.trigger();
         self.operator.await.context("the operator failed")?;
         // Whatever happened to the brokers, the controllers are stopped in order.
-        let brokers = self.brokers.stop().await;
+        let brokers = self.crew.stop().await;
         self.quorum.stop().await?;
         brokers
     }

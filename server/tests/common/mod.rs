@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use taffrail_runtime::{net, task};
@@ -34,9 +36,21 @@ impl Up {
 
     /// The same with variables in its environment.
     pub(crate) fn start_in(environment: &[(&str, &str)], args: &[&str]) -> Self {
-        let scratch = tempfile::tempdir().unwrap();
         let mut command = command(args);
-        command.env("TMPDIR", scratch.path()).envs(environment.iter().copied());
+        command.envs(environment.iter().copied());
+        Self::run(command)
+    }
+
+    /// The same with its log in a file, which can be read while it runs.
+    pub(crate) fn start_with_log(log: &Path, args: &[&str]) -> Self {
+        let mut command = command(args);
+        command.stderr(File::create(log).unwrap());
+        Self::run(command)
+    }
+
+    fn run(mut command: Command) -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        command.env("TMPDIR", scratch.path());
         let child = command.spawn().unwrap();
         let mut up = Self { child, summary: Vec::new(), _scratch: scratch };
         let lines = BufReader::new(up.child.stdout.take().unwrap()).lines();
@@ -47,7 +61,9 @@ impl Up {
             }
         }
         let mut said = String::new();
-        up.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        if let Some(mut stderr) = up.child.stderr.take() {
+            stderr.read_to_string(&mut said).unwrap();
+        }
         panic!("not up: {:?}\n{said}", up.summary)
     }
 
