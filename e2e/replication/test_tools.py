@@ -10,7 +10,7 @@ from raw.batch import values_batch
 from raw.client import Client, unique
 from raw.process import binary
 from raw.wait import eventually
-from tools import kafka, run
+from tools import add_voter, directories, kafka, remove_voter, run
 
 WAIT_S = 60
 MIB = 1 << 20
@@ -196,44 +196,15 @@ def test_the_quorum_is_described_and_voters_are_removed_and_added(new_cluster, t
     assert all(f'"id": {node.number}' in fields["CurrentVoters"] for node in cluster.controllers), status
     assert all(f"localhost:{node.port}" in status or node.server in status for node in cluster.controllers), status
     ids = directories(cluster)
+    assert sorted(status for _, status in ids.values()) == ["Follower", "Follower", "Leader"], ids
     removed = next(node for node in cluster.controllers if node is not active)
-    args = ["--controller-id", removed.number, "--controller-directory-id", ids[removed.number]]
-    kafka(cluster, "kafka-metadata-quorum", "remove-controller", *args)
+    remove_voter(cluster, removed)
     rest = {node.number for node in cluster.controllers if node is not removed}
     eventually(cluster.voters, wanted=lambda voters: voters == rest, timeout_s=WAIT_S, what="two voters")
-    add_voter(cluster, removed, ids[removed.number], tmp_path)
+    add_voter(cluster, removed, tmp_path)
     everyone = {node.number for node in cluster.controllers}
     eventually(cluster.voters, wanted=lambda voters: voters == everyone, timeout_s=WAIT_S, what="three voters")
     cluster.new_topic(partitions=1)
-
-
-def directories(cluster):
-    """controller number -> directory id, as the tool prints them."""
-    printed = kafka(cluster, "kafka-metadata-quorum", "describe", "--replication")
-    lines = [line.split() for line in printed.splitlines()[1:]]
-    statuses = sorted(line[-1] for line in lines if int(line[0]) > 100)
-    assert statuses == ["Follower", "Follower", "Leader"], printed
-    return {int(line[0]): line[1] for line in lines}
-
-
-def add_voter(cluster, node, directory, folder):
-    """Has the tool add a controller; it learns who that is from settings and a disk as a node of Kafka has them."""
-    disk = folder / "disk"
-    disk.mkdir()
-    identity = {"version": 1, "cluster.id": cluster.cluster_id, "node.id": node.number, "directory.id": directory}
-    settings = {
-        "process.roles": "controller",
-        "node.id": node.number,
-        "log.dirs": disk,
-        "controller.listener.names": "CONTROLLER",
-        "listeners": f"CONTROLLER://{node.server}",
-        "advertised.listeners": f"CONTROLLER://{node.server}",
-        "controller.quorum.bootstrap.servers": node.server,
-    }
-    files = {disk / "meta.properties": identity, folder / "controller.properties": settings}
-    for file, properties in files.items():
-        file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-    kafka(cluster, "kafka-metadata-quorum", "--command-config", folder / "controller.properties", "add-controller")
 
 
 def test_log_directories_are_described_for_every_broker(cluster):
