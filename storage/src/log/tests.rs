@@ -4,7 +4,7 @@ use std::path::Path;
 
 use taffrail_core::ids::TopicPartition;
 use taffrail_core::partition::ProducerError;
-use taffrail_core::record::{BatchOptions, TimestampType};
+use taffrail_core::record::{BatchOptions, TimestampType, offset_of};
 use taffrail_runtime::blocking::Pool;
 
 use crate::disk::fault::{Fault, FaultDisk, Op};
@@ -406,6 +406,38 @@ fn a_torn_tail_is_cut_and_damage_in_the_middle_takes_only_that_log_offline() {
     assert!(reason.contains("00000000000000000000.log") && reason.contains("offset 5"), "{reason}");
     assert!(matches!(log.append(&[batch(1, 1, 1)], 0, 0), Err(AppendError::Offline(_))));
     assert_eq!(disk.stat(&path).unwrap().len, len - len / 10, "nothing was cut");
+}
+
+#[test]
+fn a_damaged_length_of_the_last_durable_batch_never_makes_those_behind_it_be_cut() {
+    // What lies before the recovery point is not verified on the way there, and no length is part of a checksum: a batch that
+    // seems to reach into the last one, or to its beginning, or to the end, would take valid batches with it.
+    let batch_bytes = batch(1, 100, 5).bytes().len() as u64;
+    for swallowed_bytes in [3 * batch_bytes + batch_bytes / 2, batch_bytes, 3 * batch_bytes, 4 * batch_bytes] {
+        let disk = FaultDisk::new(1);
+        let path = Path::new(DIR).join("t-0/00000000000000000000.log");
+        let (storage, log) = open_log(&disk, LogOptions::default());
+        for appended in 0..10 {
+            if appended == 6 {
+                let durable_to = run(log.checkpoint()).unwrap();
+                assert_eq!(durable_to, 6);
+                storage.write_recovery_points(&[(partition(), durable_to)]).unwrap();
+            }
+            log.append(&[batch(1, 100, 5)], 0, 0).unwrap();
+        }
+        drop((log, storage));
+        disk.kill();
+        let before = disk.stat(&path).unwrap().len;
+        assert_eq!(before, 10 * batch_bytes);
+        let length = i32::try_from(batch_bytes - 12 + swallowed_bytes).unwrap();
+        let file = disk.open(&path, OpenMode::Write).unwrap();
+        crate::index::write(&*file, 5 * batch_bytes + offset_of::LENGTH as u64, &length.to_be_bytes()).unwrap();
+        let log = open(&disk).log(&partition()).unwrap();
+        let reason = log.offline().map(|reason| reason.to_string()).unwrap_or_default();
+        let position = format!("position {}", 5 * batch_bytes);
+        assert!(reason.contains(&position) && reason.contains("crc"), "{swallowed_bytes}: {reason:?}");
+        assert_eq!(disk.stat(&path).unwrap().len, before, "nothing was cut");
+    }
 }
 
 #[test]
