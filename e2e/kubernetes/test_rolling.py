@@ -54,17 +54,21 @@ def slow_follower(cluster, rig, topic):
 
 def test_a_roll_waits_for_a_slow_follower_says_so_and_goes_on_alone(release, cluster, load, rig):
     """K-04: nobody is taken down beside a replica that is behind, however long that takes."""
-    before, brokers = cluster.uids(), lambda: {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in cluster.pods(BROKERS)}
-    there = brokers()
+    before = cluster.uids()
     with cluster.watch() as watch:
         with slow_follower(cluster, rig, load.topic) as follower:
             cluster.restart()
-            blocked = release.kubectl.wait_for_condition("clusters.taffrail.dev", "log", "RolloutBlocked", reason="UnderReplicated")
+            # Controllers go first, and the slow one may go itself: nobody misses it more than before.
+            blocked = release.kubectl.wait_for_condition(
+                "clusters.taffrail.dev", "log", "RolloutBlocked", reason="UnderReplicated", timeout_s=ROLL_S
+            )
+            others = lambda: {pod["metadata"]["uid"] for pod in cluster.pods(BROKERS)} - {cluster.uids()[follower.pod]}  # noqa: E731
+            there = others()
             assert f"{load.topic}-" in blocked["message"] and f"broker {follower.number}" in blocked["message"]
             (named, *_) = cluster.status()["rollout"]["blockedBy"]
             assert (named["topic"], named["broker"], named["minimum"]) == (load.topic, follower.number, 2) and named["since"]
             load.wait_for_more(100)
-            assert brokers() == there, "it waits"
+            assert others() == there, "it waits"
         eventually(lambda: not set(before.values()) & set(cluster.uids().values()), timeout_s=ROLL_S, poll_s=1, what="new pods")
         cluster.wait_until_ready(ROLL_S)
     assert watch.most_away == {"broker": 1, "controller": 1}
