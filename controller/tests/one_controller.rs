@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 use std::time::Duration;
 
-use common::{heartbeat, register, registration};
+use common::{heartbeat, register, register_as, registration};
 use taffrail_controller::{
     Cause, Changes, Controller, ControllerError, ControllerOptions, Dialer, DirectoryError, MetadataDir,
 };
@@ -122,7 +122,7 @@ async fn elections_and_changes_of_isrs_are_counted_by_their_cause() {
     assert_eq!(made(|it| it.isr_shrinks), [], "the last one stays in the ISR");
     calls.propose(&Command::UnfenceBroker(broker)).await.unwrap();
     assert_eq!(made(|it| it.elections), [(Cause::BrokerReturned, 3)], "each partition has a leader again");
-    let other = register(&calls, 2).await;
+    let other = register_as(&calls, BrokerId(1), 2).await;
     let replicated = NewTopic { partitions: 4, replication_factor: 2, ..NewTopic::new("b") };
     let create = CreateTopics { topics: vec![replicated], validate_only: false };
     calls.propose(&Command::CreateTopics(create)).await.unwrap();

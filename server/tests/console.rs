@@ -115,7 +115,17 @@ fn topics_come_in_pages_with_what_is_in_them() {
     assert_eq!((&topics["total"], &topics["topics"][0]["name"]), (&json!(2), &json!("customers")));
     assert_eq!(
         names(&topics["topics"][1]),
-        ["endSum", "internal", "leaderless", "name", "partitions", "records", "replicationFactor", "underReplicated"]
+        [
+            "bytes",
+            "endSum",
+            "internal",
+            "leaderless",
+            "name",
+            "partitions",
+            "records",
+            "replicationFactor",
+            "underReplicated"
+        ]
     );
     let second = data(&up, "/api/topics?offset=1&limit=1&sort=name");
     assert_eq!(second["topics"], json!([topics["topics"][1]]));

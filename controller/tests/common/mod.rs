@@ -183,8 +183,12 @@ pub(crate) fn create(name: &str) -> Command {
 
 /// The registration of broker 0 by a process of its.
 pub(crate) fn registration(incarnation: u8) -> Command {
+    registration_of(BrokerId(0), incarnation)
+}
+
+fn registration_of(id: BrokerId, incarnation: u8) -> Command {
     Command::RegisterBroker(RegisterBroker {
-        id: BrokerId(0),
+        id,
         cluster_id: None,
         incarnation: Uuid([incarnation; 16]),
         rack: None,
@@ -194,7 +198,7 @@ pub(crate) fn registration(incarnation: u8) -> Command {
             port: 9092,
             security: SecurityProtocol::Plaintext,
         }],
-        log_dirs: vec![Uuid([7; 16])],
+        log_dirs: vec![Uuid([7 + id.0 as u8; 16])],
         unclean_shutdown: false,
         features: Default::default(),
         min_in_sync: None,
@@ -203,11 +207,17 @@ pub(crate) fn registration(incarnation: u8) -> Command {
 
 /// Registers broker 0, and makes it serve.
 pub(crate) async fn register(calls: &Calls, incarnation: u8) -> BrokerIdentity {
-    let Reply::BrokerRegistered { epoch } = calls.propose(&registration(incarnation)).await.unwrap().reply else {
+    register_as(calls, BrokerId(0), incarnation).await
+}
+
+/// Registers a broker, and makes it serve.
+pub(crate) async fn register_as(calls: &Calls, id: BrokerId, incarnation: u8) -> BrokerIdentity {
+    let Reply::BrokerRegistered { epoch } = calls.propose(&registration_of(id, incarnation)).await.unwrap().reply
+    else {
         panic!("no registration")
     };
-    assert!(!calls.heartbeat(&heartbeat(epoch, epoch)).await.unwrap().fenced);
-    BrokerIdentity { id: BrokerId(0), epoch }
+    assert!(!calls.heartbeat(&Heartbeat { broker: id, ..heartbeat(epoch, epoch) }).await.unwrap().fenced);
+    BrokerIdentity { id, epoch }
 }
 
 pub(crate) fn heartbeat(epoch: i64, metadata_offset: i64) -> Heartbeat {
