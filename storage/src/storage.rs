@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use taffrail_core::ids::{Offset, TopicId, TopicPartition};
+use taffrail_core::ids::{TopicId, TopicPartition};
 use taffrail_runtime::blocking::{Pool, PoolError};
 use taffrail_runtime::time;
 use tokio::sync::Semaphore;
@@ -469,11 +469,9 @@ impl Storage {
         })
     }
 
-    /// Writes down recovery points. Waits for the disk.
-    pub(crate) fn write_recovery_points(&self, points: &[(TopicPartition, Offset)]) -> io::Result<()> {
-        for (partition, offset) in points {
-            self.env.recovery_points.set(partition, *offset);
-        }
+    /// Writes down the recovery points of logs. Waits for the disk.
+    pub(crate) fn write_recovery_points(&self, logs: &[Arc<Log>]) -> io::Result<()> {
+        logs.iter().for_each(|log| log.note_recovery_point());
         self.env.recovery_points.write(&*self.env.disk, &self.env.reserve)
     }
 
@@ -514,12 +512,12 @@ impl Storage {
             }));
         }
         let mut marks = clean_stop::Marks::default();
-        let mut recovery_points = Vec::new();
+        let mut closed = Vec::new();
         for job in jobs {
             match job.await {
                 Ok(Some((log, Ok(mark)))) => {
-                    recovery_points.push((log.partition().clone(), mark.end_offset));
                     marks.insert(log.partition().clone(), mark);
+                    closed.push(log);
                 }
                 Ok(Some((log, Err(error)))) => {
                     tracing::warn!(partition = %log.partition(), %error, "the partition is not closed cleanly");
@@ -527,7 +525,7 @@ impl Storage {
                 _ => tracing::warn!("a partition is not closed cleanly"),
             }
         }
-        let written = self.write_recovery_points(&recovery_points).and_then(|()| {
+        let written = self.write_recovery_points(&closed).and_then(|()| {
             self.write_high_watermarks(&self.logs())?;
             let reserve = &self.env.reserve;
             reserve.with_room(&*self.env.disk, || clean_stop::write(&*self.env.disk, &self.env.dir, &marks))

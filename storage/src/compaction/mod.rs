@@ -58,7 +58,7 @@ impl Storage {
             return Ok(Compacted { look_again: true, ..Compacted::default() });
         }
         if self.env.recovery_points.get(log.partition()).is_none_or(|written| written < closed_to) {
-            let written = self.write_recovery_points(&[(log.partition().clone(), recovery_point)]);
+            let written = self.write_recovery_points(&[Arc::clone(log)]);
             written.map_err(|source| CompactionError::Io { file: RECOVERY_POINTS.to_owned(), source })?;
         }
         let noted = self.env.note_gaps(log.partition(), closed_to);

@@ -269,15 +269,13 @@ impl Log {
     }
 
     /// Or the log would end, after a crash, before its recovery point, which would be damage.
-    fn lower_recovery_point(&self, offset: Offset) -> Result<(), LogError> {
-        self.env.recovery_points.change(|offsets| match offsets.get_mut(&self.partition) {
-            Some(point) if *point > offset => {
-                *point = offset;
-                true
-            }
-            _ => false,
-        });
-        self.env.recovery_points.write(&*self.env.disk, &self.env.reserve).map_err(|error| self.cut_failed(&error))
+    pub(super) fn lower_recovery_point(&self, offset: Offset) -> Result<(), LogError> {
+        self.note_cutting(offset);
+        let written = self.env.recovery_points.write(&*self.env.disk, &self.env.reserve);
+        written.map_err(|error| {
+            self.flush.note_no_cut();
+            self.cut_failed(&error)
+        })
     }
 
     fn cut_end(&self, writer: &mut Writer, offset: Offset, now_ms: i64) -> Result<Offset, Damage> {

@@ -55,6 +55,8 @@ struct Work {
     waiters: Vec<(Offset, oneshot::Sender<Result<(), LogError>>)>,
     /// How often the log's end was cut; a sync that overlaps with a cut proves nothing about what came after it.
     cuts: u64,
+    /// Whether the log's end is about to be cut: the recovery point has been lowered for it, and may not rise before.
+    is_cutting: bool,
 }
 
 impl FlushState {
@@ -92,10 +94,16 @@ impl FlushState {
         work.failed_write_at = Some(work.failed_write_at.map_or(base_offset, |first| first.min(base_offset)));
     }
 
+    /// The cut that was begun has come to nothing.
+    pub(super) fn note_no_cut(&self) {
+        self.work.lock().is_cutting = false;
+    }
+
     /// The end of the log was cut to `offset`.
     pub(super) fn note_cut(&self, offset: Offset) {
         let mut work = self.work.lock();
         work.cuts += 1;
+        work.is_cutting = false;
         work.rolled.retain(|rolled| rolled.offset <= offset);
         self.flushed.fetch_min(offset, Ordering::AcqRel);
         self.recovery_point.fetch_min(offset, Ordering::AcqRel);
@@ -140,6 +148,31 @@ impl Log {
         self.env.flusher.work_here();
         receiver.await.map_err(|_| LogError::Closing)??;
         Ok(self.flush.recovery_point())
+    }
+
+    /// The end of the log is about to be cut, at `offset` or behind it: notes that among the recovery points that are written
+    /// down, and lets none rise beyond it before it is done.
+    pub(super) fn note_cutting(&self, offset: Offset) {
+        let mut work = self.flush.work.lock();
+        work.cuts += 1;
+        work.is_cutting = true;
+        self.flush.recovery_point.fetch_min(offset, Ordering::AcqRel);
+        self.env.recovery_points.change(|offsets| match offsets.get_mut(&self.partition) {
+            Some(point) if *point > offset => {
+                *point = offset;
+                true
+            }
+            _ => false,
+        });
+    }
+
+    /// Puts the recovery point among those that are written down next. A cut lowers both under the same lock: what was read
+    /// before it must not be noted after it, or the log would end, after a crash, before its recovery point.
+    pub(crate) fn note_recovery_point(&self) {
+        let _cutting = self.flush.work.lock();
+        if !self.is_deleted() {
+            self.env.recovery_points.set(&self.partition, self.recovery_point());
+        }
     }
 
     /// Up to where the log need not be looked at after a crash.
@@ -206,7 +239,7 @@ impl Log {
         let mut work = self.flush.work.lock();
         let result = match result {
             Ok(done) => {
-                if work.cuts == cuts {
+                if work.cuts == cuts && !work.is_cutting {
                     self.flush.flushed.fetch_max(done.flushed, Ordering::AcqRel);
                     if self.flush.recovery_point.fetch_max(done.recovery_point, Ordering::AcqRel) < done.recovery_point
                     {

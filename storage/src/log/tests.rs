@@ -1,6 +1,7 @@
 //! What a log promises, on a disk that can be made to fail.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use taffrail_core::ids::TopicPartition;
 use taffrail_core::partition::ProducerError;
@@ -421,7 +422,7 @@ fn a_damaged_length_of_the_last_durable_batch_never_makes_those_behind_it_be_cut
             if appended == 6 {
                 let durable_to = run(log.checkpoint()).unwrap();
                 assert_eq!(durable_to, 6);
-                storage.write_recovery_points(&[(partition(), durable_to)]).unwrap();
+                storage.write_recovery_points(&[Arc::clone(&log)]).unwrap();
             }
             log.append(&[batch(1, 100, 5)], 0, 0).unwrap();
         }
@@ -438,6 +439,28 @@ fn a_damaged_length_of_the_last_durable_batch_never_makes_those_behind_it_be_cut
         assert!(reason.contains(&position) && reason.contains("crc"), "{swallowed_bytes}: {reason:?}");
         assert_eq!(disk.stat(&path).unwrap().len, before, "nothing was cut");
     }
+}
+
+#[test]
+fn no_recovery_point_from_before_a_cut_is_written_down_during_it_or_after_it() {
+    let disk = FaultDisk::new(1);
+    let (storage, log) = open_log(&disk, LogOptions::default());
+    for _ in 0..10 {
+        log.append(&[batch(1, 100, 5)], 0, 0).unwrap();
+    }
+    assert_eq!(run(log.checkpoint()).unwrap(), 10);
+    storage.write_recovery_points(&[Arc::clone(&log)]).unwrap();
+    // While the cut is on its way, the log is still as long as it was, and may be made durable once more.
+    log.lower_recovery_point(0).unwrap();
+    assert_eq!(run(log.checkpoint()).unwrap(), 0);
+    storage.write_recovery_points(&[Arc::clone(&log)]).unwrap();
+    assert_eq!(log.truncate_to(6, 0).unwrap(), 6);
+    storage.write_recovery_points(&[Arc::clone(&log)]).unwrap();
+    drop((log, storage));
+    disk.crash();
+    let log = open(&disk).log(&partition()).unwrap();
+    assert_eq!((log.offline().map(ToString::to_string), log.end_offset()), (None, 6));
+    assert_eq!(run(log.checkpoint()).unwrap(), 6, "after the cut it rises again");
 }
 
 #[test]
@@ -686,7 +709,7 @@ fn a_log_that_waits_for_a_flush_that_never_comes_goes_with_its_storage() {
         log.append(&[batch(1, 60, 1_000)], 0, 0).unwrap();
     }
     assert!(log.segment_count() > 1, "each roll asks for a flush");
-    let gone = std::sync::Arc::downgrade(&log);
+    let gone = Arc::downgrade(&log);
     drop((log, storage));
     assert!(gone.upgrade().is_none());
 }

@@ -310,12 +310,11 @@ impl Maintenance {
                 }
             }
         }
-        let points: Vec<_> = logs.iter().map(|log| (log.partition().clone(), log.recovery_point())).collect();
-        if points.is_empty() {
+        if logs.is_empty() {
             return;
         }
         let storage = Arc::clone(&self.storage);
-        match self.storage.pool.run(move || storage.write_recovery_points(&points)).await {
+        match self.storage.pool.run(move || storage.write_recovery_points(&logs)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the recovery points are not written down"),
             Err(error) => tracing::warn!(%error, "the recovery points are not written down"),
