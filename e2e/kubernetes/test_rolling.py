@@ -52,6 +52,7 @@ def slow_follower(cluster, rig, topic):
         set_rate(None)
 
 
+@pytest.mark.long
 def test_a_roll_waits_for_a_slow_follower_says_so_and_goes_on_alone(release, cluster, load, rig):
     """K-04: nobody is taken down beside a replica that is behind, however long that takes."""
     before = cluster.uids()
