@@ -201,7 +201,9 @@ def test_the_quorum_is_described_and_voters_are_removed_and_added(new_cluster, t
     remove_voter(cluster, removed)
     rest = {node.number for node in cluster.controllers if node is not removed}
     eventually(cluster.voters, wanted=lambda voters: voters == rest, timeout_s=WAIT_S, what="two voters")
-    add_voter(cluster, removed, tmp_path)
+    # Until it follows again nobody knows of it.
+    directory, _ = ids[removed.number]
+    add_voter(cluster, removed, directory, tmp_path)
     everyone = {node.number for node in cluster.controllers}
     eventually(cluster.voters, wanted=lambda voters: voters == everyone, timeout_s=WAIT_S, what="three voters")
     cluster.new_topic(partitions=1)

@@ -37,7 +37,8 @@ def test_votes_go_from_one_to_three_to_five_and_back_to_three_under_load(new_clu
             cluster.launch([node])
             eventually(lambda node=node: follows(cluster, node), timeout_s=WAIT_S, what=f"{node} that follows")
             assert cluster.voters() == {voter.number for voter in voting}, "nobody votes by having come"
-            add_voter(cluster, node, tmp_path)
+            directory, _ = directories(cluster)[node.number]
+            add_voter(cluster, node, directory, tmp_path)
             voting.append(node)
             wait_for_votes(cluster, voting)
             load.wait_for_more()

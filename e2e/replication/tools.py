@@ -35,10 +35,9 @@ def remove_voter(cluster, node):
     kafka(cluster, "kafka-metadata-quorum", "remove-controller", "--controller-id", node.number, "--controller-directory-id", directory)
 
 
-def add_voter(cluster, node, folder):
+def add_voter(cluster, node, directory, folder):
     """Has the tool give a controller that follows a vote; it learns who that is from settings and a disk as a node of Kafka has
     them, which are made in `folder`."""
-    directory, _ = directories(cluster)[node.number]
     disk = folder / f"disk-{node.number}"
     disk.mkdir()
     identity = {"version": 1, "cluster.id": cluster.cluster_id, "node.id": node.number, "directory.id": directory}
