@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use taffrail_core::ids::Offset;
 use taffrail_core::planted::{PlantedBug, is_planted};
 
+use super::flush::Cutting;
 use super::recover::{self, Damage};
 use super::tail::Tail;
 use super::{Log, Writer, producers};
@@ -219,10 +220,10 @@ impl Log {
         }
         // The cut may come before the offset, when a batch contains it, but not before the segment.
         let segment_base = self.segment_at(offset).map_or(0, |(segment, _)| segment.base_offset);
-        self.lower_recovery_point(segment_base)?;
+        let cutting = self.lower_recovery_point(segment_base)?;
         let mut writer = self.writer.lock();
         let cut = self.cut_end(&mut writer, offset, now_ms);
-        drop(writer);
+        drop((writer, cutting));
         let end_offset = cut.map_err(|damage| LogError::Offline(self.take_offline(damage.to_string())))?;
         if end_offset < self.log_start_offset() {
             // The log began within the batch that had to go.
@@ -239,7 +240,7 @@ impl Log {
     /// When the partition does not serve or the disk refuses.
     pub fn start_over_at(&self, offset: Offset, now_ms: i64) -> Result<(), LogError> {
         self.check_changeable()?;
-        self.lower_recovery_point(offset)?;
+        let _cutting = self.lower_recovery_point(offset)?;
         self.env.log_starts.set(&self.partition, offset);
         self.env.log_starts.write(&*self.env.disk, &self.env.reserve).map_err(|error| self.cut_failed(&error))?;
         let mut writer = self.writer.lock();
@@ -269,13 +270,10 @@ impl Log {
     }
 
     /// Or the log would end, after a crash, before its recovery point, which would be damage.
-    pub(super) fn lower_recovery_point(&self, offset: Offset) -> Result<(), LogError> {
-        self.note_cutting(offset);
+    pub(super) fn lower_recovery_point(&self, offset: Offset) -> Result<Cutting<'_>, LogError> {
+        let cutting = self.note_cutting(offset);
         let written = self.env.recovery_points.write(&*self.env.disk, &self.env.reserve);
-        written.map_err(|error| {
-            self.flush.note_no_cut();
-            self.cut_failed(&error)
-        })
+        written.map(|()| cutting).map_err(|error| self.cut_failed(&error))
     }
 
     fn cut_end(&self, writer: &mut Writer, offset: Offset, now_ms: i64) -> Result<Offset, Damage> {

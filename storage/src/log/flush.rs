@@ -59,6 +59,15 @@ struct Work {
     is_cutting: bool,
 }
 
+/// For as long as it is there, the recovery point of a log does not rise.
+pub(super) struct Cutting<'a>(&'a FlushState);
+
+impl Drop for Cutting<'_> {
+    fn drop(&mut self) {
+        self.0.work.lock().is_cutting = false;
+    }
+}
+
 impl FlushState {
     pub(super) fn new(flushed: Offset, has_new_files: bool) -> Self {
         Self {
@@ -94,16 +103,10 @@ impl FlushState {
         work.failed_write_at = Some(work.failed_write_at.map_or(base_offset, |first| first.min(base_offset)));
     }
 
-    /// The cut that was begun has come to nothing.
-    pub(super) fn note_no_cut(&self) {
-        self.work.lock().is_cutting = false;
-    }
-
     /// The end of the log was cut to `offset`.
     pub(super) fn note_cut(&self, offset: Offset) {
         let mut work = self.work.lock();
         work.cuts += 1;
-        work.is_cutting = false;
         work.rolled.retain(|rolled| rolled.offset <= offset);
         self.flushed.fetch_min(offset, Ordering::AcqRel);
         self.recovery_point.fetch_min(offset, Ordering::AcqRel);
@@ -151,10 +154,9 @@ impl Log {
     }
 
     /// The end of the log is about to be cut, at `offset` or behind it: notes that among the recovery points that are written
-    /// down, and lets none rise beyond it before it is done.
-    pub(super) fn note_cutting(&self, offset: Offset) {
+    /// down, and lets none rise beyond it until what is returned goes, whether the cut was made or not.
+    pub(super) fn note_cutting(&self, offset: Offset) -> Cutting<'_> {
         let mut work = self.flush.work.lock();
-        work.cuts += 1;
         work.is_cutting = true;
         self.flush.recovery_point.fetch_min(offset, Ordering::AcqRel);
         self.env.recovery_points.change(|offsets| match offsets.get_mut(&self.partition) {
@@ -164,6 +166,7 @@ impl Log {
             }
             _ => false,
         });
+        Cutting(&self.flush)
     }
 
     /// Puts the recovery point among those that are written down next. A cut lowers both under the same lock: what was read
@@ -239,10 +242,10 @@ impl Log {
         let mut work = self.flush.work.lock();
         let result = match result {
             Ok(done) => {
-                if work.cuts == cuts && !work.is_cutting {
+                if work.cuts == cuts {
                     self.flush.flushed.fetch_max(done.flushed, Ordering::AcqRel);
-                    if self.flush.recovery_point.fetch_max(done.recovery_point, Ordering::AcqRel) < done.recovery_point
-                    {
+                    let reached = done.recovery_point;
+                    if !work.is_cutting && self.flush.recovery_point.fetch_max(reached, Ordering::AcqRel) < reached {
                         self.flush.recovered_bytes.store(done.appended_bytes, Ordering::Release);
                     }
                 }

@@ -8,6 +8,7 @@ use taffrail_core::partition::ProducerError;
 use taffrail_core::record::{BatchOptions, TimestampType, offset_of};
 use taffrail_runtime::blocking::Pool;
 
+use crate::checkpoint::LOG_STARTS;
 use crate::disk::fault::{Fault, FaultDisk, Op};
 use crate::disk::{Disk, OpenMode};
 use crate::testing::{
@@ -451,9 +452,10 @@ fn no_recovery_point_from_before_a_cut_is_written_down_during_it_or_after_it() {
     assert_eq!(run(log.checkpoint()).unwrap(), 10);
     storage.write_recovery_points(&[Arc::clone(&log)]).unwrap();
     // While the cut is on its way, the log is still as long as it was, and may be made durable once more.
-    log.lower_recovery_point(0).unwrap();
+    let cutting = log.lower_recovery_point(0).unwrap();
     assert_eq!(run(log.checkpoint()).unwrap(), 0);
     storage.write_recovery_points(&[Arc::clone(&log)]).unwrap();
+    drop(cutting);
     assert_eq!(log.truncate_to(6, 0).unwrap(), 6);
     storage.write_recovery_points(&[Arc::clone(&log)]).unwrap();
     drop((log, storage));
@@ -461,6 +463,20 @@ fn no_recovery_point_from_before_a_cut_is_written_down_during_it_or_after_it() {
     let log = open(&disk).log(&partition()).unwrap();
     assert_eq!((log.offline().map(ToString::to_string), log.end_offset()), (None, 6));
     assert_eq!(run(log.checkpoint()).unwrap(), 6, "after the cut it rises again");
+}
+
+#[test]
+fn a_cut_that_the_disk_refuses_holds_no_recovery_point_back() {
+    let disk = FaultDisk::new(1);
+    let (_storage, log) = open_log(&disk, LogOptions::default());
+    for _ in 0..10 {
+        log.append(&[batch(1, 100, 5)], 0, 0).unwrap();
+    }
+    assert_eq!(run(log.checkpoint()).unwrap(), 10);
+    // The recovery point is written down first, where the log starts after it.
+    disk.inject(Fault { op: Op::Write, path_contains: LOG_STARTS.into(), skip: 0, times: 1, errno: 5 });
+    log.start_over_at(3, 0).unwrap_err();
+    assert_eq!(run(log.checkpoint()).unwrap(), 10);
 }
 
 #[test]
