@@ -4,10 +4,9 @@
 //! of the Cluster; another operator that takes over tells it again.
 
 use std::collections::BTreeMap;
-use std::io::{self, IoSlice};
+use std::io;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use futures::future::join_all;
 use serde::Deserialize;
 use taffrail_runtime::{net, time};
@@ -17,9 +16,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Longest answer: a broker remembers a thousand.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-
-/// Bytes that are read at once.
-const READ_BYTES: usize = 8 << 10;
 
 /// Losses that are remembered as told.
 const TOLD_MAX: usize = 10_000;
@@ -99,25 +95,7 @@ pub async fn ask(places: Vec<String>) -> Vec<Loss> {
 }
 
 async fn ask_one(place: &str) -> io::Result<Vec<Loss>> {
-    let mut stream = net::connect(place).await?;
-    let (mut reader, writer) = stream.split();
-    // By the older protocol the answer ends with the connection.
-    let request = format!("GET {PATH} HTTP/1.0\r\nHost: {place}\r\n\r\n");
-    let mut rest = request.as_bytes();
-    while !rest.is_empty() {
-        let written = writer.write_vectored(&[IoSlice::new(rest)], false).await?;
-        rest = rest.get(written..).unwrap_or_default();
-    }
-    let mut answer = BytesMut::new();
-    loop {
-        answer.reserve(READ_BYTES);
-        if reader.read_buf(&mut answer).await? == 0 {
-            return read(&answer);
-        }
-        if answer.len() > ANSWER_BYTES_MAX {
-            return Err(io::Error::other("the answer is too long"));
-        }
-    }
+    read(&net::http_get(place, PATH, ANSWER_BYTES_MAX).await?)
 }
 
 /// The losses of a whole answer. A release that does not know the path has none to tell.

@@ -1,9 +1,8 @@
-//! One GET over HTTP/1.0, whose answer ends with the connection: no more is needed to read metrics.
+//! Reads metrics of a process.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
 use taffrail_runtime::{net, time};
 
 /// Largest answer that is taken.
@@ -38,27 +37,10 @@ pub(crate) enum ScrapeError {
 /// # Errors
 /// When there is none.
 pub(crate) async fn scrape(address: &str, path: &str, timeout: Duration) -> Result<String, ScrapeError> {
-    let answer = time::timeout(timeout, get(address, path)).await;
+    let answer = time::timeout(timeout, net::http_get(address, path, ANSWER_BYTES_MAX)).await;
     let answer = answer.map_err(|_| ScrapeError::Silent(address.to_owned()))?;
     let answer = answer.map_err(|source| ScrapeError::Io { address: address.to_owned(), source })?;
     body(&answer).map_err(|what| ScrapeError::Strange { address: address.to_owned(), what })
-}
-
-async fn get(address: &str, path: &str) -> io::Result<Bytes> {
-    let mut stream = net::connect(address).await?;
-    let (mut receiving, sending) = stream.split();
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
-    let mut sent = 0;
-    while sent < request.len() {
-        sent += sending.write_vectored(&[IoSlice::new(&request.as_bytes()[sent..])], false).await?;
-    }
-    let mut answer = BytesMut::new();
-    while receiving.read_buf(&mut answer).await? > 0 {
-        if answer.len() > ANSWER_BYTES_MAX {
-            return Err(io::Error::other(format!("more than {ANSWER_BYTES_MAX} bytes")));
-        }
-    }
-    Ok(answer.freeze())
 }
 
 /// The body of an answer; what it is if it is none of a scrape.
