@@ -16,7 +16,7 @@ use std::time::Duration;
 use taffrail_protocol::message::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use taffrail_protocol::message::metadata_request::MetadataRequestTopic;
 use taffrail_protocol::message::{CreateTopicsRequest, MetadataRequest, TopicName};
-use taffrail_runtime::time;
+use taffrail_runtime::{random, time};
 
 pub(super) use self::committer::commit_offsets;
 use self::connection::{Broken, Connection};
@@ -60,6 +60,11 @@ pub(super) struct Surroundings {
     pub(super) operating: Rc<Cell<bool>>,
     /// The broker that is to be stopped in order and started again, as somebody has a grant for it.
     pub(super) to_restart: Rc<Cell<Option<u8>>>,
+}
+
+/// A time from the first of these milliseconds on, and before the second, by chance.
+fn between((low, high): (u64, u64)) -> Duration {
+    Duration::from_millis(low + random::u64() % (high - low))
 }
 
 fn topic_name() -> TopicName {

@@ -9,8 +9,8 @@ use taffrail_protocol::message::{AlterPartitionReassignmentsRequest, BrokerId, D
 use taffrail_runtime::{random, time};
 
 use super::{
-    BROKERS_MAX, Broken, Connection, Leader, MIN_IN_SYNC, PARTITIONS, Surroundings, any_broker, broker_address,
-    topic_name,
+    BROKERS_MAX, Broken, Connection, Leader, MIN_IN_SYNC, PARTITIONS, Surroundings, any_broker, between,
+    broker_address, topic_name,
 };
 
 const DELETE_RECORDS_VERSION: i16 = 2;
@@ -32,16 +32,12 @@ const MOVES_AFTER_MS: (u64, u64) = (300, 2_000);
 /// One order in so many takes a move back.
 const CANCELLED_ONE_IN: u64 = 5;
 
-async fn pause((low, high): (u64, u64)) {
-    time::sleep(Duration::from_millis(low + random::u64() % (high - low))).await;
-}
-
 /// Deletes records from the beginning of `partition` for as long as anybody produces.
 pub(in crate::cluster) async fn delete_records(client: u8, partition: i32, surroundings: Surroundings) {
     let mut leader = Leader::new(client, partition, &surroundings);
     let mut settled: VecDeque<(time::Instant, i64)> = VecDeque::new();
     loop {
-        pause(DELETES_AFTER_MS).await;
+        time::sleep(between(DELETES_AFTER_MS)).await;
         let end = surroundings.ledger.with(partition, |seen| seen.settled_end());
         settled.push_back((time::monotonic(), end));
         let mut before = None;
@@ -71,7 +67,7 @@ pub(in crate::cluster) async fn delete_records(client: u8, partition: i32, surro
 /// Moves replicas of the topic about while somebody operates the cluster.
 pub(in crate::cluster) async fn move_replicas(client: u8, surroundings: Surroundings) {
     for attempt in 0.. {
-        pause(MOVES_AFTER_MS).await;
+        time::sleep(between(MOVES_AFTER_MS)).await;
         if !surroundings.operating.get() {
             continue;
         }

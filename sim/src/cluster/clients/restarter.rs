@@ -10,7 +10,7 @@ use taffrail_core::ids::BrokerId;
 use taffrail_runtime::grpc::Target;
 use taffrail_runtime::{random, time};
 
-use super::{BROKERS_MAX, Surroundings};
+use super::{BROKERS_MAX, Surroundings, between};
 use crate::cluster::machines::controllers;
 
 /// How long a grant is asked for.
@@ -27,10 +27,6 @@ const KEEPS_MS: (u64, u64) = (200, 5_000);
 
 /// By how much an operator that was displaced is newer than before, when it leads again.
 const EPOCHS: i64 = 2;
-
-fn between((low, high): (u64, u64)) -> Duration {
-    Duration::from_millis(low + random::u64() % (high - low))
-}
 
 /// Restarts one broker after the other, as the operator of this epoch.
 pub(in crate::cluster) async fn restart(mut epoch: i64, surroundings: Surroundings) {
