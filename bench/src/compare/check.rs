@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::cells::CELLS;
 use super::results::{CellRuns, Group, Report, Side, committed};
+use super::stats::ratio;
 use super::{Bench, Form};
 
 /// Cells and the figures of theirs that are compared.
@@ -74,8 +75,8 @@ fn measure(bench: &mut Bench, name: &str, figure: &str, then: f64) -> Result<(f6
 
 /// What part of Kafka's cost is ours, by the medians of a report.
 fn share(report: &Report, cell: &str, figure: &str) -> Option<f64> {
-    let of = |side| report.summary(cell, figure, side).map(|summary| summary.median);
-    Some(of(Side::Taffrail)? / of(Side::Kafka)?)
+    let of = |side| report.summary(cell, figure, side);
+    ratio(&of(Side::Taffrail)?, &of(Side::Kafka)?)
 }
 
 #[cfg(test)]
