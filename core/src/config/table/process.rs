@@ -61,7 +61,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         .process(),
     Setting::text("metrics_granularity", "auto")
         .doc(
-            "How finely /metrics is cut: partition (everything), topic or group (sums), or auto, which is everything as long as              that is not more than metrics_series_max. A scrape may ask for another one.",
+            "How finely /metrics is cut: partition (everything), topic or group (sums), or auto, which is everything as long as that is not more than metrics_series_max. A scrape may ask for another one.",
         )
         .one_of(&["auto", "partition", "topic", "group"])
         .process(),
@@ -75,7 +75,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         .process(),
     Setting::int("metrics_series_max", "400000")
         .doc(
-            "From how many series of partitions and groups on metrics_granularity=auto shows only the partitions in trouble, the              largest ones, and the groups that lag most.",
+            "From how many series of partitions and groups on metrics_granularity=auto shows only the partitions in trouble, the largest ones, and the groups that lag most.",
         )
         .between(0, 2_000_000)
         .process(),
